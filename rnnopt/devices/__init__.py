@@ -1,0 +1,48 @@
+"""Devices execute plans and know nothing of networks.
+
+A device has a ``name``, a ``describe()`` of what it is, and ``prepare(spec,
+plan)``, which returns an executable: ``load(arrays)`` gives it inputs and
+weights by buffer name, ``replay()`` runs the plan once and returns the seconds
+that took by the device's own clock, ``result(name)`` returns an output.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+#: Name of a device -> the module that defines it, in the order of preference.
+DEVICES = {"cuda": "rnnopt.devices.cuda", "host": "rnnopt.devices.host", "reference": "rnnopt.devices.reference"}
+
+
+class DeviceUnavailable(RuntimeError):
+    """A device was asked for by name and is not there; the message is its remedy."""
+
+
+def resolve(name: str = "auto"):
+    """Return the device called `name`.
+
+    ``"auto"`` is the first of :data:`DEVICES` that is there; the attribute
+    ``reason`` of what is returned says in a line why it was chosen.
+
+    Raises
+    ------
+    DeviceUnavailable
+        If `name` is a device that is not there.
+    ValueError
+        If there is no such device.
+    """
+    if name == "auto":
+        missing = []
+        for candidate in DEVICES:
+            try:
+                device = import_module(DEVICES[candidate]).open_device()
+            except DeviceUnavailable as error:
+                missing.append(str(error))
+            else:
+                device.reason = "chosen by auto" + "".join(f"; {why}" for why in missing)
+                return device
+    if name not in DEVICES:
+        raise ValueError(f"device must be 'auto' or one of {', '.join(map(repr, DEVICES))}, got {name!r}")
+    device = import_module(DEVICES[name]).open_device()
+    device.reason = "asked for by name"
+    return device

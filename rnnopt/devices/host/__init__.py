@@ -1,0 +1,61 @@
+"""The CPU as a device: the same kernels through the C++ compiler, GEMM from BLAS."""
+
+from __future__ import annotations
+
+import os
+
+from rnnopt.devices.host import compiler
+
+
+def open_device(workers: int | None = None):
+    """Return the host device.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Threads that execute streams; as many as there are cores if not given.
+
+    Raises
+    ------
+    rnnopt.devices.DeviceUnavailable
+        If there is no C++ compiler.
+    """
+    compiler.find_compiler()
+    return HostDevice(workers)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class HostDevice:
+    """CPU threads as streams, with BLAS threads in what cores are left."""
+
+    name = "host"
+
+    def __init__(self, workers: int | None = None):
+        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int)):
+            raise TypeError(f"workers must be an integer of at least 1, got {workers!r}")
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, got {workers}")
+        self.workers = workers
+
+    def describe(self) -> dict:
+        from rnnopt.devices.host import blas
+
+        found = compiler.find_compiler()
+        return {"device": self.name, "what": compiler.cpu().split(";")[0], "cores": cores(), "workers": self.workers,
+                "blas": blas.describe(), "compiler": found.version, "flags": " ".join(found.flags)}
+
+    def input_group(self, spec) -> int:
+        """Steps per input GEMM: enough rows for a GEMM to run at its full rate."""
+        return max(1, min(spec.steps, -(-ROWS_PER_GEMM // spec.batch)))
+
+    def prepare(self, spec, plan):
+        from rnnopt.devices.host.executable import HostExecutable
+
+        return HostExecutable(plan, self.workers)
+
+
+ROWS_PER_GEMM = 512

@@ -1,0 +1,138 @@
+// Replays a plan: no Python in the loop.
+//
+// Each worker goes through its own list of operations, in the plan's order.
+// Before an operation it waits for the operations of other workers that this
+// one depends on; afterwards it marks it done. Lists follow one order in which
+// every dependency points backwards, so somebody can always go on.
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <vector>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+typedef void sgemm_t(const char*, const char*, const int*, const int*, const int*, const float*, const float*,
+                     const int*, const float*, const int*, const float*, float*, const int*);
+typedef void entry_t(void* const* args, int block, int blocks);
+
+enum Kind : int64_t { GEMM, LAUNCH, COPY };
+
+struct Operation {
+    int64_t kind;
+    int64_t entry;        // of a launch: its entry point
+    int64_t slot, slots;  // its values in Program::slots
+    int64_t wait, waits;  // operations of other workers that it waits for, in Program::waits
+};
+
+struct Relocation {  // slots[slot] = bases[buffer] + offset, in bytes
+    int64_t slot, buffer, offset;
+};
+
+struct Program {
+    const Operation* operations;
+    int64_t* slots;
+    const int64_t* waits;
+    const Relocation* relocations;
+    int64_t relocation_count;
+    const int64_t* list;        // operations of all workers, worker by worker
+    const int64_t* list_start;  // where a worker's list begins; one more than there are workers
+    int64_t workers;
+    uint32_t* done;  // per operation, the last replay that has finished it
+    sgemm_t* sgemm;
+};
+
+static inline void relax()
+{
+#if defined(__x86_64__)
+    _mm_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+static void wait_until_done(const uint32_t* flag, uint32_t replay)
+{
+    for (int spin = 0; __atomic_load_n(flag, __ATOMIC_ACQUIRE) != replay; spin++)
+        if (spin < 1000)
+            relax();
+        else
+            std::this_thread::yield();  // cores may be fewer than workers, or busy elsewhere
+}
+
+// Row-major out[m, n] = a[m, k] b[k, n], or b[n, k] transposed: to a column-major
+// BLAS, outᵀ = bᵀ aᵀ.
+static void gemm(sgemm_t* sgemm, const int64_t* s)
+{
+    const char plain = 'N', *turn = s[9] ? "T" : "N";
+    const float one = 1, zero = 0;
+    const int m = s[3], n = s[4], k = s[5], out_ld = s[6], a_ld = s[7], b_ld = s[8];
+    sgemm(turn, &plain, &n, &m, &k, &one, (const float*)s[2], &b_ld, (const float*)s[1], &a_ld, &zero, (float*)s[0], &out_ld);
+}
+
+static void launch(entry_t* entry, int64_t* slots, int64_t count)
+{
+    void* args[64];
+    for (int64_t i = 0; i < count; i++)
+        args[i] = &slots[i];
+    entry(args, 0, 1);
+}
+
+static void copy(const int64_t* s)
+{
+    float* out = (float*)s[0];
+    const float* source = (const float*)s[1];
+    const int64_t rows = s[2], cols = s[3], out_ld = s[4], source_ld = s[5];
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < cols; j++)
+            out[r * out_ld + j] = source[r * source_ld + j];
+}
+
+static void work(const Program& p, int64_t worker, uint32_t replay)
+{
+    for (int64_t at = p.list_start[worker]; at < p.list_start[worker + 1]; at++) {
+        const int64_t number = p.list[at];
+        const Operation& op = p.operations[number];
+        for (int64_t w = op.wait; w < op.wait + op.waits; w++)
+            wait_until_done(p.done + p.waits[w], replay);
+        if (op.kind == GEMM)
+            gemm(p.sgemm, p.slots + op.slot);
+        else if (op.kind == LAUNCH)
+            launch((entry_t*)op.entry, p.slots + op.slot, op.slots);
+        else
+            copy(p.slots + op.slot);
+        __atomic_store_n(p.done + number, replay, __ATOMIC_RELEASE);
+    }
+}
+
+// Run the plan once with buffer b at bases[b]. `replay` differs from every
+// earlier call's. Returns 0, or 1 (nothing done) where the system gave no thread.
+extern "C" int rnnopt_replay(const Program* program, const int64_t* bases, uint32_t replay)
+{
+    const Program& p = *program;
+    for (const Relocation* r = p.relocations; r < p.relocations + p.relocation_count; r++)
+        p.slots[r->slot] = bases[r->buffer] + r->offset;
+
+    std::atomic<int> start{0};  // nobody begins before everybody is there
+    std::vector<std::thread> others;
+    int failed = 0;
+    try {
+        others.reserve(p.workers);
+        for (int64_t worker = 1; worker < p.workers; worker++)
+            others.emplace_back([&, worker] {
+                while (!start.load(std::memory_order_acquire))
+                    std::this_thread::yield();
+                if (start.load(std::memory_order_relaxed) == 1)
+                    work(p, worker, replay);
+            });
+    } catch (const std::exception&) {
+        failed = 1;
+    }
+    start.store(failed ? 2 : 1, std::memory_order_release);
+    if (!failed)
+        work(p, 0, replay);
+    for (std::thread& other : others)
+        other.join();
+    return failed;
+}
