@@ -1,7 +1,7 @@
 """Devices execute plans and know nothing of networks.
 
-A device has a ``name``, a ``describe()`` of what it is, and ``prepare(spec,
-plan)``, which returns an executable: ``load(arrays)`` gives it inputs and
+A device has a ``name``, a ``describe()`` of what it is, ``flush_cache()``, and
+``prepare(spec, plan)``, which returns an executable: ``load(arrays)`` gives it inputs and
 weights by buffer name, ``replay()`` runs the plan once and returns the seconds
 that took by the device's own clock, ``result(name)`` returns an output.
 """
@@ -46,3 +46,9 @@ def resolve(name: str = "auto"):
     device = import_module(DEVICES[name]).open_device()
     device.reason = "asked for by name"
     return device
+
+
+def status_line(device) -> str:
+    """One line for the head of a notebook or a run: the device, why it, and what would change it."""
+    what = device.describe()["what"]
+    return f"device {device.name!r}: {what} ({device.reason}; choose with device={' | '.join(map(repr, DEVICES))})"

@@ -24,6 +24,9 @@ class ReferenceDevice:
     def input_group(self, spec) -> int:
         return 1
 
+    def flush_cache(self):
+        pass
+
     def prepare(self, spec, plan):
         return ReferenceExecutable(spec)
 

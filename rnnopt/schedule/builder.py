@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rnnopt.plan import Buffer, Copy, Gemm, Launch, Plan, View
+from rnnopt.operations import Buffer, Copy, Gemm, Launch, View
+from rnnopt.plan import Plan
 
 
 class Builder:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from rnnopt.devices.host import compiler
+
+#: Rows at which a GEMM over several steps' inputs runs at its full rate (docs/optimisations.md).
+ROWS_PER_GEMM = 512
+
+#: Twice the largest last-level cache that is common.
+FLUSHED_BYTES = 128 * 2**20
 
 
 def open_device(workers: int | None = None):
@@ -52,10 +60,11 @@ class HostDevice:
         """Steps per input GEMM: enough rows for a GEMM to run at its full rate."""
         return max(1, min(spec.steps, -(-ROWS_PER_GEMM // spec.batch)))
 
+    def flush_cache(self):
+        """Write more memory than any cache holds, so that the next run finds its data in none."""
+        np.full(FLUSHED_BYTES // 8, 1.0)
+
     def prepare(self, spec, plan):
         from rnnopt.devices.host.executable import HostExecutable
 
         return HostExecutable(plan, self.workers)
-
-
-ROWS_PER_GEMM = 512

@@ -11,7 +11,8 @@ import numpy as np
 
 from rnnopt import kernels
 from rnnopt.devices.host import blas, compiler, cores
-from rnnopt.plan import FLOAT_BYTES, Copy, Gemm, Launch, Plan
+from rnnopt.operations import FLOAT_BYTES, Copy, Gemm, Launch
+from rnnopt.plan import Plan
 
 FOLDER = Path(__file__).parent
 ALIGNMENT = 64
@@ -133,7 +134,7 @@ class _Program:
 
         starts = np.cumsum([0] + [len(part) for part in lists])
         self._kept = [np.array(rows, dtype=np.int64) for rows in
-                      (operations, slots, waits or [0], relocations, sum(lists, []), starts)]
+                      (operations, slots, waits or [0], relocations, [n for part in lists for n in part], starts)]
         done = np.zeros(len(operations), dtype=np.uint32)
         self._kept.append(done)
         at = [array.ctypes.data for array in self._kept]
@@ -144,7 +145,7 @@ class _Program:
     def run(self, bases):
         # The mark of the last replay; 0 means never, so it is left out when the count wraps.
         self._replays = self._replays % (2**32 - 1) + 1
-        failed = _executor().rnnopt_replay(ctypes.byref(self._struct), ctypes.c_void_p(bases.ctypes.data), self._replays)
+        failed = _executor().rnnopt_replay(ctypes.byref(self._struct), bases.ctypes.data, self._replays)
         if failed:
             raise RuntimeError("the system gave no thread for a worker; open the host device with workers=1")
 

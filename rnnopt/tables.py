@@ -1,0 +1,54 @@
+"""Tables: written as CSV with what must be known of them, and shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from rnnopt import paths, provenance
+
+
+def save(frame, name: str, caption: str, records: Iterable[dict] = ()):
+    """Write a table into the build folder; return it for display.
+
+    Beside ``NAME.csv`` goes ``NAME.json``: the caption, and from the records
+    that the table comes from their keys, devices and dates, so that whoever
+    shows the table can say where it was measured.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    name : str
+        File name without ending.
+    caption : str
+    records : iterable of dict
+        As :func:`rnnopt.measure.compare` returns them.
+    """
+    records = list(records)
+    about = {
+        "caption": caption,
+        "records": [record["key"] for record in records],
+        "devices": list(dict.fromkeys(device_text(record) for record in records)),
+        "dates": sorted({record["environment"]["date"][:10] for record in records}),
+    }
+    folder = paths.build_dir() / "tables"
+    paths.atomic_write(folder / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    paths.atomic_write(folder / f"{name}.json", json.dumps(about, indent=1) + "\n")
+    for ending in ("csv", "json"):
+        provenance.note("table", f"tables/{name}.{ending}")
+    return frame.style.hide(axis="index").format(precision=3, na_rep="–").set_caption(caption)
+
+
+def device_text(record: dict) -> str:
+    """The device of a record, for a caption."""
+    device = record["device"]
+    return f"{device['what']} ({device['device']}{', ' + str(device['cores']) + ' cores' if 'cores' in device else ''})"
+
+
+def published(name: str):
+    """Return a committed table of published numbers (``data/published/NAME.csv``), as its sources have them."""
+    import pandas as pd
+
+    path = paths.data_dir() / "published" / f"{name}.csv"
+    provenance.note("data", f"published/{path.name}")
+    return pd.read_csv(path, comment="#")
