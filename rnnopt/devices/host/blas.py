@@ -8,11 +8,11 @@ from functools import cache
 
 
 @cache
-def sgemm_address() -> int:
-    """Address of Fortran ``sgemm``, from the capsule that SciPy offers to Cython."""
+def address(routine: str) -> int:
+    """Address of a Fortran BLAS `routine`, from the capsule that SciPy offers to Cython."""
     from scipy.linalg import cython_blas
 
-    capsule = cython_blas.__pyx_capi__["sgemm"]
+    capsule = cython_blas.__pyx_capi__[routine]
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -25,7 +25,7 @@ def libraries() -> tuple:
     """The BLAS libraries of this process whose threads can be set (threadpoolctl's controllers)."""
     from threadpoolctl import ThreadpoolController
 
-    sgemm_address()  # so that SciPy's is loaded
+    address("sgemm")  # so that SciPy's is loaded
     return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 

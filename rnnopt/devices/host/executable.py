@@ -90,7 +90,7 @@ class _ProgramStruct(ctypes.Structure):
     _fields_ = [("operations", ctypes.c_void_p), ("slots", ctypes.c_void_p), ("waits", ctypes.c_void_p),
                 ("relocations", ctypes.c_void_p), ("relocation_count", ctypes.c_int64),
                 ("list", ctypes.c_void_p), ("list_start", ctypes.c_void_p), ("workers", ctypes.c_int64),
-                ("done", ctypes.c_void_p), ("sgemm", ctypes.c_void_p)]
+                ("done", ctypes.c_void_p), ("sgemm", ctypes.c_void_p), ("sgemv", ctypes.c_void_p)]
 
 
 class _Program:
@@ -139,7 +139,7 @@ class _Program:
         self._kept.append(done)
         at = [array.ctypes.data for array in self._kept]
         self._struct = _ProgramStruct(at[0], at[1], at[2], at[3], len(relocations), at[4], at[5], workers,
-                                      at[6], blas.sgemm_address())
+                                      at[6], blas.address("sgemm"), blas.address("sgemv"))
         self._replays = 0
 
     def run(self, bases):

@@ -15,6 +15,8 @@
 
 typedef void sgemm_t(const char*, const char*, const int*, const int*, const int*, const float*, const float*,
                      const int*, const float*, const int*, const float*, float*, const int*);
+typedef void sgemv_t(const char*, const int*, const int*, const float*, const float*, const int*, const float*,
+                     const int*, const float*, float*, const int*);
 typedef void entry_t(void* const* args, int block, int blocks);
 
 enum Kind : int64_t { GEMM, LAUNCH, COPY };
@@ -41,6 +43,7 @@ struct Program {
     int64_t workers;
     uint32_t* done;  // per operation, the last replay that has finished it
     sgemm_t* sgemm;
+    sgemv_t* sgemv;
 };
 
 static inline void relax()
@@ -62,13 +65,21 @@ static void wait_until_done(const uint32_t* flag, uint32_t replay)
 }
 
 // Row-major out[m, n] = a[m, k] b[k, n], or b[n, k] transposed: to a column-major
-// BLAS, outᵀ = bᵀ aᵀ.
-static void gemm(sgemm_t* sgemm, const int64_t* s)
+// BLAS, outᵀ = bᵀ aᵀ. One row is a matrix-vector product, which reads b where it
+// is; a GEMM would first copy all of it into its own layout.
+static void gemm(const Program& p, const int64_t* s)
 {
     const char plain = 'N', *turn = s[9] ? "T" : "N";
     const float one = 1, zero = 0;
-    const int m = s[3], n = s[4], k = s[5], out_ld = s[6], a_ld = s[7], b_ld = s[8];
-    sgemm(turn, &plain, &n, &m, &k, &one, (const float*)s[2], &b_ld, (const float*)s[1], &a_ld, &zero, (float*)s[0], &out_ld);
+    const int m = s[3], n = s[4], k = s[5], out_ld = s[6], a_ld = s[7], b_ld = s[8], step = 1;
+    float* out = (float*)s[0];
+    const float *a = (const float*)s[1], *b = (const float*)s[2];
+    if (m > 1)
+        p.sgemm(turn, &plain, &n, &m, &k, &one, b, &b_ld, a, &a_ld, &zero, out, &out_ld);
+    else if (s[9])
+        p.sgemv(turn, &k, &n, &one, b, &b_ld, a, &step, &zero, out, &step);
+    else
+        p.sgemv(turn, &n, &k, &one, b, &b_ld, a, &step, &zero, out, &step);
 }
 
 static void launch(entry_t* entry, int64_t* slots, int64_t count)
@@ -97,7 +108,7 @@ static void work(const Program& p, int64_t worker, uint32_t replay)
         for (int64_t w = op.wait; w < op.wait + op.waits; w++)
             wait_until_done(p.done + p.waits[w], replay);
         if (op.kind == GEMM)
-            gemm(p.sgemm, p.slots + op.slot);
+            gemm(p, p.slots + op.slot);
         else if (op.kind == LAUNCH)
             launch((entry_t*)op.entry, p.slots + op.slot, op.slots);
         else
