@@ -47,6 +47,8 @@ def compile(spec: NetworkSpec, weights, *, stage: str | Iterable[str] = "wavefro
     weights = checked_weights(spec, weights, finite=check_finite)
     if isinstance(device, str):
         device = devices.resolve(device)
+    elif not hasattr(device, "prepare"):
+        raise TypeError(f"device must be a name or what rnnopt.devices.resolve returned, got {device!r}")
     if input_group is None:
         input_group = device.input_group(spec)
     return Network(spec, weights, schedule.schedule(spec, stage, input_group), device)

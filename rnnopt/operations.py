@@ -7,6 +7,7 @@ from functools import cached_property
 from math import prod
 
 from rnnopt import kernels
+from rnnopt.spec import MAX_ELEMENTS
 
 FLOAT_BYTES = 4
 
@@ -28,6 +29,11 @@ class Buffer:
     shape: tuple[int, ...]
     role: str
 
+    def __post_init__(self):
+        if prod(self.shape) > MAX_ELEMENTS:
+            raise ValueError(f"buffer {self.name} of shape {self.shape} has {prod(self.shape):,} elements; kernels index "
+                             f"with 32-bit integers, so at most {MAX_ELEMENTS:,} are possible: reduce one of these sizes")
+
     @property
     def nbytes(self) -> int:
         return FLOAT_BYTES * prod(self.shape)
@@ -35,11 +41,13 @@ class Buffer:
     def __getitem__(self, key) -> View:
         """Select a region by one index or slice (step 1) per axis, as NumPy does."""
         key = key if isinstance(key, tuple) else (key,)
+        if len(key) > len(self.shape):
+            raise IndexError(f"{self.name}{list(self.shape)} has no region {key}")
         key += (slice(None),) * (len(self.shape) - len(key))
         box = []
         for part, extent in zip(key, self.shape, strict=True):
-            start, stop = part.indices(extent)[:2] if isinstance(part, slice) else (part, part + 1)
-            if not 0 <= start < stop <= extent:
+            start, stop, step = part.indices(extent) if isinstance(part, slice) else (part, part + 1, 1)
+            if not 0 <= start < stop <= extent or step != 1:
                 raise IndexError(f"{self.name}{list(self.shape)} has no region {key}")
             box.append((start, stop))
         return View(self, tuple(box))
@@ -178,6 +186,10 @@ class Copy:
     stream: int = 0
 
     flops = 0
+
+    def __post_init__(self):
+        if (self.out.rows, self.out.cols) != (self.source.rows, self.source.cols):
+            raise ValueError(f"shapes of {self} don't fit")
 
     @property
     def reads(self):

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 from rnnopt import devices, init_weights, measure
 from rnnopt.network import compile
+from rnnopt.provenance import core_count
 from rnnopt.spec import NetworkSpec
 
 
@@ -58,7 +59,7 @@ def against_torch(spec: NetworkSpec, *, repeats: int = 9, seed: int = 0) -> dict
     """Return the record that compares PyTorch (first) with the full ladder on the host device."""
     import torch
 
-    torch.set_num_threads(devices.host.cores())
+    torch.set_num_threads(core_count())
     device, weights = devices.resolve("host"), init_weights(spec, seed)
     networks = {"torch": TorchLSTM(spec, weights, device), "wavefront": compile(spec, weights, device=device)}
     return measure.compare("against torch", networks, measure.sample_inputs(spec, seed), repeats=repeats)

@@ -61,9 +61,8 @@ class Plan:
                         table[key] = [(n, seen) for n, seen in table[key] if not view.covers(seen)]
                     writers[key].append((number, view))
             for view in operation.reads:
-                if view.buffer.role == "scratch" or view.buffer.role == "output":
-                    for key in _tracks(view):
-                        readers[key].append((number, view))
+                for key in _tracks(view):
+                    readers[key].append((number, view))
             waits.discard(number)
             result.append(tuple(sorted(waits)))
         return tuple(result)
@@ -120,7 +119,7 @@ class Plan:
     def fingerprint(self) -> str:
         """A hash that differs where plans do."""
         lines = [f"{b.name} {b.shape} {b.role}" for b in self.buffers.values()]
-        lines += [f"{op.stream} {op}" for op in self.operations]
+        lines += [f"{op.stream} {op} {(op.rows, op.cols) if isinstance(op, Launch) else ''}" for op in self.operations]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def counts(self) -> dict[str, int]:

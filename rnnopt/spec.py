@@ -42,7 +42,7 @@ class NetworkSpec:
     def __post_init__(self):
         cells.get(self.cell)
         for field in fields(self)[1:]:
-            object.__setattr__(self, field.name, _size(field.name, getattr(self, field.name)))
+            object.__setattr__(self, field.name, positive_integer(field.name, getattr(self, field.name)))
         for what, elements in self._largest_arrays().items():
             if elements > MAX_ELEMENTS:
                 raise ValueError(
@@ -58,6 +58,8 @@ class NetworkSpec:
                 self.steps * self.batch * widest,
             f"a weight matrix of gates × hidden_size × features ({gates} × {self.hidden_size} × {widest})":
                 gates * self.hidden_size * widest,
+            f"the gates of two steps, 2 × batch × gates × hidden_size (2 × {self.batch} × {gates} × {self.hidden_size})":
+                2 * self.batch * gates * self.hidden_size,
             f"the state of layers × batch × hidden_size ({self.layers} × {self.batch} × {self.hidden_size})":
                 self.layers * self.batch * self.hidden_size,
         }
@@ -79,7 +81,8 @@ class NetworkSpec:
         return self.layers * self.steps * 2 * gates * 2 * self.hidden_size * self.batch * (self.hidden_size + 1)
 
 
-def _size(name, value):
+def positive_integer(name: str, value) -> int:
+    """Return `value` as an int of at least 1, or raise with the `name` of the argument."""
     try:
         if isinstance(value, bool):
             raise TypeError

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from rnnopt.names import did_you_mean
+
 #: Name of a cell -> the module of this folder that defines it.
 CELLS = ("lstm",)
 
@@ -17,5 +19,5 @@ def get(name: str):
         If there is no such cell.
     """
     if name not in CELLS:
-        raise ValueError(f"cell must be one of {', '.join(map(repr, CELLS))}, got {name!r}")
+        raise ValueError(f"cell must be one of {', '.join(map(repr, CELLS))}, got {name!r}{did_you_mean(name, CELLS)}")
     return import_module(f"rnnopt.cells.{name}")

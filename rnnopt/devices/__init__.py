@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from rnnopt.names import did_you_mean
+
 #: Name of a device -> the module that defines it, in the order of preference.
 DEVICES = {"cuda": "rnnopt.devices.cuda", "host": "rnnopt.devices.host", "reference": "rnnopt.devices.reference"}
 
@@ -42,7 +44,8 @@ def resolve(name: str = "auto"):
                 device.reason = "chosen by auto" + "".join(f"; {why}" for why in missing)
                 return device
     if name not in DEVICES:
-        raise ValueError(f"device must be 'auto' or one of {', '.join(map(repr, DEVICES))}, got {name!r}")
+        raise ValueError(f"device must be 'auto' or one of {', '.join(map(repr, DEVICES))}, "
+                         f"got {name!r}{did_you_mean(name, ('auto', *DEVICES))}")
     device = import_module(DEVICES[name]).open_device()
     device.reason = "asked for by name"
     return device

@@ -8,12 +8,12 @@ one after the other. Any subset gives a plan that computes the same.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType, SimpleNamespace
 
+from rnnopt.names import did_you_mean
 from rnnopt.plan import Plan
-from rnnopt.spec import NetworkSpec
+from rnnopt.spec import NetworkSpec, positive_integer
 
 #: The optimisations, in the paper's order. Each is a module of this folder.
 SWITCHES = ("combined_gemms", "streamed_gemms", "fused_pointwise",
@@ -46,19 +46,15 @@ def switches_of(stage: str | Iterable[str]) -> frozenset[str]:
     """
     if isinstance(stage, str):
         if stage not in LADDER:
-            raise ValueError(f"stage must be one of {', '.join(LADDER)}{_nearest(stage, LADDER)}, got {stage!r}")
+            raise ValueError(f"stage must be one of {', '.join(LADDER)}, got {stage!r}{did_you_mean(stage, LADDER)}")
         return LADDER[stage]
     if not isinstance(stage, Iterable):
         raise TypeError(f"stage must be the name of a rung or a set of switches, got {stage!r}")
-    switches = frozenset(stage)
-    for unknown in sorted(map(str, switches - set(SWITCHES))):
-        raise ValueError(f"a switch must be one of {', '.join(SWITCHES)}{_nearest(unknown, SWITCHES)}, got {unknown!r}")
-    return switches
-
-
-def _nearest(name, known):
-    near = get_close_matches(name, known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    switches = tuple(stage)
+    for unknown in sorted(str(switch) for switch in switches if switch not in SWITCHES):
+        raise ValueError(f"a switch of stage must be one of {', '.join(SWITCHES)}, "
+                         f"got {unknown!r}{did_you_mean(unknown, SWITCHES)}")
+    return frozenset(switches)
 
 
 def schedule(spec: NetworkSpec, stage: str | Iterable[str], input_group: int = PAPER_INPUT_GROUP) -> Plan:
@@ -75,10 +71,7 @@ def schedule(spec: NetworkSpec, stage: str | Iterable[str], input_group: int = P
     from rnnopt.schedule import naive
     from rnnopt.schedule.network import emit
 
-    if isinstance(input_group, bool) or not isinstance(input_group, int):
-        raise TypeError(f"input_group must be an integer of at least 1, got {input_group!r}")
-    if input_group < 1:
-        raise ValueError(f"input_group must be at least 1, got {input_group}")
+    input_group = positive_integer("input_group", input_group)
     rules = vars(naive).copy()
     for switch in switches_of(stage):
         rules |= {name: value for name, value in vars(import_module(f"{__name__}.{switch}")).items() if name in rules}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from rnnopt.devices.host import compiler
+from rnnopt.provenance import core_count, cpu_model
+from rnnopt.spec import positive_integer
 
 #: Rows at which a GEMM over several steps' inputs runs at its full rate (docs/optimisations.md).
 ROWS_PER_GEMM = 512
@@ -32,28 +32,19 @@ def open_device(workers: int | None = None):
     return HostDevice(workers)
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class HostDevice:
     """CPU threads as streams, with BLAS threads in what cores are left."""
 
     name = "host"
 
     def __init__(self, workers: int | None = None):
-        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int)):
-            raise TypeError(f"workers must be an integer of at least 1, got {workers!r}")
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers must be at least 1, got {workers}")
-        self.workers = workers
+        self.workers = None if workers is None else positive_integer("workers", workers)
 
     def describe(self) -> dict:
         from rnnopt.devices.host import blas
 
         found = compiler.find_compiler()
-        return {"device": self.name, "what": compiler.cpu().split(";")[0], "cores": cores(), "workers": self.workers,
+        return {"device": self.name, "what": cpu_model(), "cores": core_count(), "workers": self.workers,
                 "blas": blas.describe(), "compiler": found.version, "flags": " ".join(found.flags)}
 
     def input_group(self, spec) -> int:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import ctypes
 from contextlib import contextmanager
 from functools import cache
+from threading import Lock
+
+#: BLAS has one number of threads for the whole process, so whoever has set it keeps the others waiting.
+_CHOSEN = Lock()
 
 
 @cache
@@ -32,17 +36,27 @@ def libraries() -> tuple:
 @contextmanager
 def threads(count: int):
     """Let every BLAS of this process use `count` threads, and what it used before afterwards."""
-    changed = [(library, library.num_threads) for library in libraries() if library.num_threads != count]
-    for library, _ in changed:
-        library.set_num_threads(count)
-    try:
-        yield
-    finally:
-        for library, before in changed:
-            library.set_num_threads(before)
+    with _CHOSEN:
+        before = [(library, library.num_threads) for library in libraries() if library.num_threads != count]
+        try:
+            for library, _ in before:
+                _set(library, count)
+            yield
+        finally:
+            for library, number in before:
+                _set(library, number)
+
+
+def _set(library, count):
+    # threadpoolctl lets one Python thread alone set OpenBLAS, and ignores the others until that one
+    # gives it up. Here the lock keeps them apart, and each must be able to.
+    give_up = getattr(library, "clear_controlling_thread", lambda force: None)
+    give_up(force=True)
+    library.set_num_threads(count)
+    give_up(force=True)
 
 
 def describe() -> str:
     """Name and version of the BLAS in use, as threadpoolctl tells them."""
     known = [f"{lib.internal_api} {lib.version or ''}".strip() for lib in libraries()]
-    return ", ".join(dict.fromkeys(known)) or "BLAS of SciPy (threads not controllable)"
+    return ", ".join(sorted(set(known))) or "BLAS of SciPy (threads not controllable)"

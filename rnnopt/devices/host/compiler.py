@@ -1,7 +1,7 @@
-"""Build shared libraries with the C++ compiler, once: a cache that survives anything.
+"""Build libraries and programs with the C++ compiler, once: a cache that survives anything.
 
 An entry is a folder named by the hash of all that decides its content: source,
-headers, flags, compiler and CPU. It holds the library and its checksum, is made
+headers, flags, compiler and CPU. It holds what was built and its checksum, is made
 under another name and renamed into place, so that it is whole or not there;
 two processes that build the same entry at once both end with a whole one.
 """
@@ -14,6 +14,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -58,10 +59,22 @@ def find_compiler() -> Compiler:
         if path is None:
             continue
         command = (path, *command[1:])
-        answer = subprocess.run([*command, "--version"], capture_output=True, text=True)
-        if answer.returncode == 0:
-            return Compiler(command, answer.stdout.splitlines()[0].strip(), FLAGS + _cpu_flags(command))
+        version = _version(command)
+        if version:
+            return Compiler(command, version, FLAGS + _cpu_flags(command))
     raise DeviceUnavailable(f"CXX={' '.join(named)} does not work; {REMEDY}" if named else f"no compiler; {REMEDY}")
+
+
+def _version(command):
+    """First line that `command` says of itself, or nothing if it is no compiler for this project's C++."""
+    try:
+        said = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace")
+        probe = subprocess.run([*command, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"],
+                               input="#include <cstddef>", capture_output=True, text=True, errors="replace")
+    except OSError:
+        return ""
+    works = said.returncode == probe.returncode == 0
+    return said.stdout.strip().partition("\n")[0].strip() if works else ""
 
 
 def _cpu_flags(command):
@@ -84,8 +97,8 @@ def cpu() -> str:
     return "; ".join(line.split(":", 1)[1].strip() for line in lines if line.startswith(kept))
 
 
-def build(name: str, source: str, headers: dict[str, str]) -> Path:
-    """Return a shared library made from `source`, from the cache or by building it.
+def build(name: str, source: str, headers: dict[str, str], flags: tuple[str, ...] | None = None) -> Path:
+    """Return what `source` builds to, from the cache or by building it.
 
     Parameters
     ----------
@@ -95,6 +108,9 @@ def build(name: str, source: str, headers: dict[str, str]) -> Path:
         C++ text.
     headers : dict of str to str
         Files that it includes, by name.
+    flags : tuple of str, optional
+        How to build it, if not as a fast shared library; without ``-shared``
+        among them it becomes a program.
 
     Raises
     ------
@@ -104,40 +120,42 @@ def build(name: str, source: str, headers: dict[str, str]) -> Path:
         If the cache can't be written.
     """
     compiler = find_compiler()
+    flags = compiler.flags if flags is None else flags
     digest = hashlib.sha256()
-    for part in (source, *sum(sorted(headers.items()), ()), *compiler.command, compiler.version, *compiler.flags, cpu()):
+    for part in (source, *sum(sorted(headers.items()), ()), *compiler.command, compiler.version, *flags, cpu()):
         digest.update(part.encode() + b"\0")
     folder = cache_dir() / "host" / f"{name}-{digest.hexdigest()[:32]}"
     folder.parent.mkdir(mode=0o700, exist_ok=True)
-    if not _whole(folder, name):
-        _build(compiler, name, source, headers, folder)
-    return folder / f"{name}.so"
+    file = f"{name}.so" if "-shared" in flags else name
+    if not _whole(folder, file):
+        _build([*compiler.command, *flags], name, source, headers, folder, file)
+    return folder / file
 
 
-def _whole(folder, name):
+def _whole(folder, file):
     try:
-        return hashlib.sha256((folder / f"{name}.so").read_bytes()).hexdigest() == (folder / "sha256").read_text()
-    except OSError:
+        return hashlib.sha256((folder / file).read_bytes()).hexdigest() == (folder / "sha256").read_text()
+    except (OSError, ValueError):  # not there, or no text
         return False
 
 
-def _build(compiler, name, source, headers, folder):
+def _build(command, name, source, headers, folder, file):
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as work:
         work = Path(work)
-        for file, text in {**headers, f"{name}.cpp": source}.items():
-            (work / file).write_text(text, encoding="utf-8")
+        for path, text in {**headers, f"{name}.cpp": source}.items():
+            (work / path).write_text(text, encoding="utf-8")
         entry = work / "entry"
         entry.mkdir()
-        library = entry / f"{name}.so"
-        answer = subprocess.run([*compiler.command, *compiler.flags, "-o", str(library), f"{name}.cpp"],
-                                cwd=work, capture_output=True, text=True)
+        answer = subprocess.run([*command, "-o", str(entry / file), f"{name}.cpp"], cwd=work, capture_output=True, text=True)
         if answer.returncode:
             first = "\n".join(answer.stderr.strip().splitlines()[:12])
-            raise BuildError(f"{compiler.command[0]} can't build {name}:\n{first}")
-        (entry / "sha256").write_text(hashlib.sha256(library.read_bytes()).hexdigest())
-        try:
-            os.rename(entry, folder)
-        except OSError:  # another process was first, or what is there is broken
-            if not _whole(folder, name):
-                os.rename(folder, work / "broken")
+            raise BuildError(f"{command[0]} can't build {name}:\n{first}")
+        (entry / "sha256").write_text(hashlib.sha256((entry / file).read_bytes()).hexdigest())
+        for attempt in range(5):
+            with suppress(OSError):  # another process was first, or what is there is broken
                 os.rename(entry, folder)
+            if _whole(folder, file):
+                return
+            with suppress(OSError):  # another process repairs it too
+                os.rename(folder, work / f"broken{attempt}")
+        raise OSError(f"{folder} is broken and can't be replaced: delete it")

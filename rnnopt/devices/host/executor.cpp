@@ -1,9 +1,11 @@
 // Replays a plan: no Python in the loop.
 //
-// Each worker goes through its own list of operations, in the plan's order.
-// Before an operation it waits for the operations of other workers that this
-// one depends on; afterwards it marks it done. Lists follow one order in which
-// every dependency points backwards, so somebody can always go on.
+// A stream is a list of operations that run one after the other. Any worker may
+// run the next operation of any stream, once those on other streams that it
+// depends on are done; of several it takes the earliest in the plan. So a worker
+// that the system has put aside holds up nothing but its own operation. Streams
+// follow one order in which every dependency points backwards: somebody can
+// always go on.
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -25,7 +27,7 @@ struct Operation {
     int64_t kind;
     int64_t entry;        // of a launch: its entry point
     int64_t slot, slots;  // its values in Program::slots
-    int64_t wait, waits;  // operations of other workers that it waits for, in Program::waits
+    int64_t wait, waits;  // operations of other streams that it waits for, in Program::waits
 };
 
 struct Relocation {  // slots[slot] = bases[buffer] + offset, in bytes
@@ -38,8 +40,9 @@ struct Program {
     const int64_t* waits;
     const Relocation* relocations;
     int64_t relocation_count;
-    const int64_t* list;        // operations of all workers, worker by worker
-    const int64_t* list_start;  // where a worker's list begins; one more than there are workers
+    const int64_t* list;        // operations of all streams, stream by stream
+    const int64_t* list_start;  // where a stream's list begins; one more than there are streams
+    int64_t streams;
     int64_t workers;
     uint32_t* done;  // per operation, the last replay that has finished it
     sgemm_t* sgemm;
@@ -55,14 +58,11 @@ static inline void relax()
 #endif
 }
 
-static void wait_until_done(const uint32_t* flag, uint32_t replay)
-{
-    for (int spin = 0; __atomic_load_n(flag, __ATOMIC_ACQUIRE) != replay; spin++)
-        if (spin < 1000)
-            relax();
-        else
-            std::this_thread::yield();  // cores may be fewer than workers, or busy elsewhere
-}
+// Where a stream stands. Who has set `busy` may run `list[next]` and move on.
+struct alignas(64) Stream {
+    std::atomic<int64_t> next;
+    std::atomic<bool> busy;
+};
 
 // Row-major out[m, n] = a[m, k] b[k, n], or b[n, k] transposed: to a column-major
 // BLAS, outᵀ = bᵀ aᵀ. One row is a matrix-vector product, which reads b where it
@@ -100,20 +100,70 @@ static void copy(const int64_t* s)
             out[r * out_ld + j] = source[r * source_ld + j];
 }
 
-static void work(const Program& p, int64_t worker, uint32_t replay)
+static void run(const Program& p, const Operation& op)
 {
-    for (int64_t at = p.list_start[worker]; at < p.list_start[worker + 1]; at++) {
-        const int64_t number = p.list[at];
-        const Operation& op = p.operations[number];
-        for (int64_t w = op.wait; w < op.wait + op.waits; w++)
-            wait_until_done(p.done + p.waits[w], replay);
-        if (op.kind == GEMM)
-            gemm(p, p.slots + op.slot);
-        else if (op.kind == LAUNCH)
-            launch((entry_t*)op.entry, p.slots + op.slot, op.slots);
-        else
-            copy(p.slots + op.slot);
-        __atomic_store_n(p.done + number, replay, __ATOMIC_RELEASE);
+    if (op.kind == GEMM)
+        gemm(p, p.slots + op.slot);
+    else if (op.kind == LAUNCH)
+        launch((entry_t*)op.entry, p.slots + op.slot, op.slots);
+    else
+        copy(p.slots + op.slot);
+}
+
+static bool ready(const Program& p, const Operation& op, uint32_t replay)
+{
+    for (int64_t w = op.wait; w < op.wait + op.waits; w++)
+        if (__atomic_load_n(p.done + p.waits[w], __ATOMIC_ACQUIRE) != replay)
+            return false;
+    return true;
+}
+
+enum Found : int { FINISHED = -1, NOTHING_YET = -2 };
+
+// The stream whose next operation is ready and comes earliest in the plan.
+static int64_t choose(const Program& p, const std::vector<Stream>& streams, uint32_t replay)
+{
+    int64_t best = FINISHED, earliest = INT64_MAX;
+    for (int64_t s = 0; s < p.streams; s++) {
+        int64_t at = streams[s].next.load(std::memory_order_acquire);
+        if (at == p.list_start[s + 1])
+            continue;
+        if (best == FINISHED)
+            best = NOTHING_YET;
+        int64_t number = p.list[at];
+        if (number < earliest && !streams[s].busy.load(std::memory_order_relaxed) && ready(p, p.operations[number], replay)) {
+            best = s;
+            earliest = number;
+        }
+    }
+    return best;
+}
+
+static void work(const Program& p, std::vector<Stream>& streams, uint32_t replay)
+{
+    for (int idle = 0;;) {
+        int64_t chosen = choose(p, streams, replay);
+        if (chosen == FINISHED)
+            return;
+        if (chosen == NOTHING_YET) {
+            if (++idle < 1000)
+                relax();
+            else
+                std::this_thread::yield();  // cores may be fewer than workers, or busy elsewhere
+            continue;
+        }
+        idle = 0;
+        Stream& stream = streams[chosen];
+        if (stream.busy.exchange(true, std::memory_order_acquire))
+            continue;  // another worker was faster
+        int64_t at = stream.next.load(std::memory_order_relaxed);
+        // It may have moved on between the look and the claim, to an operation that isn't ready.
+        if (at != p.list_start[chosen + 1] && ready(p, p.operations[p.list[at]], replay)) {
+            run(p, p.operations[p.list[at]]);
+            __atomic_store_n(p.done + p.list[at], replay, __ATOMIC_RELEASE);
+            stream.next.store(at + 1, std::memory_order_release);
+        }
+        stream.busy.store(false, std::memory_order_release);
     }
 }
 
@@ -125,24 +175,28 @@ extern "C" int rnnopt_replay(const Program* program, const int64_t* bases, uint3
     for (const Relocation* r = p.relocations; r < p.relocations + p.relocation_count; r++)
         p.slots[r->slot] = bases[r->buffer] + r->offset;
 
+    std::vector<Stream> streams(p.streams);
+    for (int64_t s = 0; s < p.streams; s++)
+        streams[s].next = p.list_start[s];
+
     std::atomic<int> start{0};  // nobody begins before everybody is there
     std::vector<std::thread> others;
     int failed = 0;
     try {
         others.reserve(p.workers);
         for (int64_t worker = 1; worker < p.workers; worker++)
-            others.emplace_back([&, worker] {
+            others.emplace_back([&] {
                 while (!start.load(std::memory_order_acquire))
                     std::this_thread::yield();
                 if (start.load(std::memory_order_relaxed) == 1)
-                    work(p, worker, replay);
+                    work(p, streams, replay);
             });
     } catch (const std::exception&) {
         failed = 1;
     }
     start.store(failed ? 2 : 1, std::memory_order_release);
     if (!failed)
-        work(p, 0, replay);
+        work(p, streams, replay);
     for (std::thread& other : others)
         other.join();
     return failed;

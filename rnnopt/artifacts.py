@@ -1,0 +1,115 @@
+"""The registry: each item of the paper, the notebook that makes it, the files that must come out, and the claim.
+
+Everything that depends on this list (the runner, its report, the tests)
+reads it from here, so an item is added by adding an entry and a notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PRESETS = ("smoke", "laptop", "paper")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of the paper and how it is made.
+
+    Attributes
+    ----------
+    id : str
+        Also the name of its notebook, without ending.
+    title, paper_item, claim : str
+        What it shows, which part of which paper it answers, and what that paper says.
+    outputs : tuple of str
+        Files that must come out, relative to the build folder.
+    data : tuple of str
+        Files that it reads, relative to ``data/``; may hold wildcards.
+    presets : mapping
+        Preset -> parameters of the notebook. ``device`` is added by the runner.
+    seconds : mapping
+        Preset -> about how long it takes on two cores, until a run on this machine tells better.
+    """
+
+    id: str
+    title: str
+    paper_item: str
+    claim: str
+    outputs: tuple[str, ...]
+    data: tuple[str, ...]
+    presets: Mapping[str, Mapping]
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def notebook(self) -> str:
+        return f"{self.id}.ipynb"
+
+
+def _both(*names):
+    return tuple(f"{folder}/{name}.{ending}" for name in names
+                 for folder, ending in (("figures", "svg"), ("figures", "pdf"), ("figures", "png"),
+                                        ("tables", "csv"), ("tables", "json")))
+
+
+_TINY = {"hidden_size": 24, "batch": 3, "steps": 5, "repeats": 2}
+_TABLE1 = {"hidden_size": 512, "batch": 64, "steps": 100}
+_M40 = ("published/appleyard_m40.csv", "published/lstm_cu_operations.csv")
+
+ITEMS = (
+    Item(
+        "01_single_cell", "Inside one cell",
+        "Appleyard et al. 2016, optimisations of a single cell",
+        "Combining GEMMs, running them side by side and fusing pointwise operations make one layer several times faster.",
+        _both("single_cell"), _M40,
+        {"smoke": _TINY, "laptop": {**_TABLE1, "repeats": 7}, "paper": {**_TABLE1, "repeats": 31}},
+        {"smoke": 8, "laptop": 40, "paper": 120},
+    ),
+    Item(
+        "02_single_layer", "Along one layer",
+        "Appleyard et al. 2016, optimisations of a single layer",
+        "Pre-transposed weights and inputs batched over steps help further; groups of two steps were best.",
+        _both("single_layer"), (),
+        {"smoke": {**_TINY, "groups": [1, 2]},
+         "laptop": {**_TABLE1, "groups": [1, 2, 4, 8, 16, 32], "repeats": 7},
+         "paper": {**_TABLE1, "groups": [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 100], "repeats": 31}},
+        {"smoke": 8, "laptop": 40, "paper": 240},
+    ),
+    Item(
+        "03_network", "The whole network",
+        "Appleyard et al. 2016, Table 1",
+        "All optimisations together make a four-layer LSTM about eleven times faster on a Tesla M40.",
+        _both("table1"), (*_M40, "recorded/**/*.json"),
+        {"smoke": {**_TINY, "layers": 2}, "laptop": {**_TABLE1, "layers": 4, "repeats": 7},
+         "paper": {**_TABLE1, "layers": 4, "repeats": 31}},
+        {"smoke": 9, "laptop": 150, "paper": 600},
+    ),
+    Item(
+        "04_network_sizes", "Across network sizes",
+        "Appleyard et al. 2016, abstract",
+        "The gain is an order of magnitude across a range of network sizes.",
+        _both("network_sizes"), (),
+        {"smoke": {"hidden_sizes": [16, 24], "batches": [2, 3], "layers": 2, "max_steps": 5, "gflop_per_run": 0.01,
+                   "repeats": 2},
+         "laptop": {"hidden_sizes": [64, 128, 256, 512, 1024, 2048], "batches": [32, 64, 128], "layers": 4,
+                    "max_steps": 100, "gflop_per_run": 20.0, "repeats": 5},
+         "paper": {"hidden_sizes": [64, 128, 256, 512, 1024, 2048], "batches": [32, 64, 128], "layers": 4,
+                   "max_steps": 100, "gflop_per_run": 1000.0, "repeats": 11}},
+        {"smoke": 9, "laptop": 180, "paper": 3600},
+    ),
+    Item(
+        "05_ablation", "Which optimisation does what",
+        "beyond the papers: all 64 subsets of the optimisations",
+        "The optimisations are independent: each subset computes the same, and each has an effect of its own.",
+        (*_both("ablation"), "tables/ablation_subsets.csv", "tables/ablation_subsets.json"), (),
+        {"smoke": {**_TINY, "layers": 2},
+         "laptop": {"hidden_size": 256, "batch": 64, "steps": 20, "layers": 4, "repeats": 7},
+         "paper": {**_TABLE1, "layers": 4, "repeats": 11}},
+        {"smoke": 15, "laptop": 120, "paper": 3600},
+    ),
+)
+
+
+def by_id(item_id: str) -> Item:
+    """Return the item called `item_id`; `KeyError` if there is none."""
+    return {item.id: item for item in ITEMS}[item_id]
