@@ -23,7 +23,7 @@ def compile(spec: NetworkSpec, weights, *, stage: str | Iterable[str] = "wavefro
     spec : NetworkSpec
     weights : mapping of str to ndarray
         float32, named and laid out as :func:`rnnopt.weights.weight_shapes` says.
-        Not copied: change them afterwards and the network changes too.
+        Not copied on the host; after a change to them compile again.
     stage : str or iterable of str
         A rung of :data:`rnnopt.LADDER`, or any set of :data:`rnnopt.SWITCHES`.
     device : str or device

@@ -67,6 +67,26 @@ class Plan:
             result.append(tuple(sorted(waits)))
         return tuple(result)
 
+    def legal(self, order=None) -> tuple[int, ...]:
+        """Return `order`, or the plan's own, having made sure that a device may follow it.
+
+        Raises
+        ------
+        ValueError
+            If `order` does not hold every operation once, each after those that it depends on.
+        """
+        if order is None:
+            return tuple(range(len(self.operations)))
+        order = tuple(order)
+        if sorted(order) != list(range(len(self.operations))):
+            raise ValueError(f"order must hold each of the {len(self.operations)} operations once, got {order}")
+        place = {number: at for at, number in enumerate(order)}
+        for number, waits in enumerate(self.dependencies):
+            for earlier in waits:
+                if place[earlier] > place[number]:
+                    raise ValueError(f"order runs operation {number} before {earlier}, which it depends on")
+        return order
+
     @cached_property
     def critical_path(self) -> tuple[int, ...]:
         """Operations of the chain of dependencies with the most FLOPs (the longest among equals)."""

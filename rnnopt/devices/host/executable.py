@@ -54,8 +54,7 @@ class HostExecutable:
         self._names = list(plan.buffers)
         self._arrays = {name: aligned_empty(buffer.shape)
                         for name, buffer in plan.buffers.items() if buffer.role == "scratch"}
-        order = range(len(plan.operations)) if order is None else _legal(plan, order)
-        self._program = Program(plan, self._names, order, self.workers)
+        self._program = Program(plan, self._names, plan.legal(order), self.workers)
 
     def load(self, arrays):
         """Give inputs and weights, by buffer name: float32, C-contiguous, not copied."""
@@ -90,16 +89,3 @@ def aligned_empty(shape) -> np.ndarray:
     raw = np.empty(count + ALIGNMENT // FLOAT_BYTES, dtype=np.float32)
     start = -raw.ctypes.data % ALIGNMENT // FLOAT_BYTES
     return raw[start:start + count].reshape(shape)
-
-
-def _legal(plan, order):
-    """Return `order` as a tuple: workers that follow one that is not legal would wait for ever."""
-    order = tuple(order)
-    if sorted(order) != list(range(len(plan.operations))):
-        raise ValueError(f"order must hold each of the {len(plan.operations)} operations once, got {order}")
-    place = {number: at for at, number in enumerate(order)}
-    for number, waits in enumerate(plan.dependencies):
-        for earlier in waits:
-            if place[earlier] > place[number]:
-                raise ValueError(f"order runs operation {number} before {earlier}, which it depends on")
-    return order

@@ -1,0 +1,56 @@
+"""The buffers of a plan in GPU memory: all allocated here, all or none."""
+
+from __future__ import annotations
+
+from rnnopt.operations import FLOAT_BYTES, View
+
+
+class OutOfDeviceMemory(MemoryError):
+    """The GPU has too little free memory; the message says how much was needed and how much there is."""
+
+
+class Memory:
+    """GPU memory of each buffer, uninitialised.
+
+    Parameters
+    ----------
+    cuda : module
+        ``pycuda.driver``, with the context current.
+    buffers : iterable of Buffer
+
+    Raises
+    ------
+    OutOfDeviceMemory
+        If they don't fit; what was allocated is free again.
+    """
+
+    def __init__(self, cuda, buffers):
+        buffers = list(buffers)
+        self._allocations = {}
+        try:
+            for buffer in buffers:
+                self._allocations[buffer.name] = cuda.mem_alloc(buffer.nbytes)
+        except cuda.MemoryError:
+            self.free()
+            free, total = cuda.mem_get_info()
+            needed = sum(buffer.nbytes for buffer in buffers)
+            raise OutOfDeviceMemory(
+                f"this plan needs {needed:,} bytes of GPU memory, and {free:,} of {total:,} are free: take fewer steps, "
+                f"a smaller batch or hidden_size, or a smaller preset, or end other programs on the GPU") from None
+        except BaseException:
+            self.free()
+            raise
+        self._addresses = {name: int(allocation) for name, allocation in self._allocations.items()}
+
+    def address(self, view: View) -> int:
+        """Address of the first element of `view`."""
+        return self._addresses[view.buffer.name] + FLOAT_BYTES * view.offset
+
+    def base(self, name: str) -> int:
+        """Address of the buffer called `name`."""
+        return self._addresses[name]
+
+    def free(self):
+        """Give the memory back; more than once does no harm."""
+        while self._allocations:
+            self._allocations.popitem()[1].free()
