@@ -68,7 +68,7 @@ def parse(file: str, source: str) -> list[Kernel]:
     """
     kernels, end = [], 0
     for match in _KERNEL.finditer(source):
-        name, parameters = match[1], [p.split("//")[0].strip() for p in match[2].replace("\n", " ").split(",")]
+        name, parameters = match[1], [part.strip() for part in re.sub(r"//.*", "", match[2]).split(",")]
         flops = _FLOPS.findall(source[end:match.start()])
         end = match.end()
         if parameters[:2] != ["int rows", "int cols"] or len(parameters) % 2 or not flops:

@@ -146,7 +146,8 @@ def _build(command, name, source, headers, folder, file):
             (work / path).write_text(text, encoding="utf-8")
         entry = work / "entry"
         entry.mkdir()
-        answer = subprocess.run([*command, "-o", str(entry / file), f"{name}.cpp"], cwd=work, capture_output=True, text=True)
+        answer = subprocess.run([*command, "-o", str(entry / file), f"{name}.cpp"],
+                                cwd=work, capture_output=True, text=True, errors="replace")
         if answer.returncode:
             first = "\n".join(answer.stderr.strip().splitlines()[:12])
             raise BuildError(f"{command[0]} can't build {name}:\n{first}")
