@@ -63,7 +63,7 @@ ITEMS = (
         "Combining GEMMs, running them side by side and fusing pointwise operations make one layer several times faster.",
         _both("single_cell"), _M40,
         {"smoke": _TINY, "laptop": {**_TABLE1, "repeats": 7}, "paper": {**_TABLE1, "repeats": 31}},
-        {"smoke": 8, "laptop": 40, "paper": 120},
+        {"smoke": 8, "laptop": 30, "paper": 120},
     ),
     Item(
         "02_single_layer", "Along one layer",
@@ -71,7 +71,7 @@ ITEMS = (
         "Pre-transposed weights and inputs batched over steps help further; groups of two steps were best.",
         _both("single_layer"), (),
         {"smoke": {**_TINY, "groups": [1, 2]},
-         "laptop": {**_TABLE1, "groups": [1, 2, 4, 8, 16, 32], "repeats": 7},
+         "laptop": {**_TABLE1, "groups": [1, 2, 4, 8, 16, 32], "repeats": 5},
          "paper": {**_TABLE1, "groups": [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 100], "repeats": 31}},
         {"smoke": 8, "laptop": 40, "paper": 240},
     ),
@@ -80,9 +80,9 @@ ITEMS = (
         "Appleyard et al. 2016, Table 1",
         "All optimisations together make a four-layer LSTM about eleven times faster on a Tesla M40.",
         _both("table1"), (*_M40, "recorded/**/*.json"),
-        {"smoke": {**_TINY, "layers": 2}, "laptop": {**_TABLE1, "layers": 4, "repeats": 7},
+        {"smoke": {**_TINY, "layers": 2}, "laptop": {**_TABLE1, "layers": 4, "repeats": 5},
          "paper": {**_TABLE1, "layers": 4, "repeats": 31}},
-        {"smoke": 9, "laptop": 150, "paper": 600},
+        {"smoke": 9, "laptop": 110, "paper": 600},
     ),
     Item(
         "04_network_sizes", "Across network sizes",
@@ -92,10 +92,10 @@ ITEMS = (
         {"smoke": {"hidden_sizes": [16, 24], "batches": [2, 3], "layers": 2, "max_steps": 5, "gflop_per_run": 0.01,
                    "repeats": 2},
          "laptop": {"hidden_sizes": [64, 128, 256, 512, 1024, 2048], "batches": [32, 64, 128], "layers": 4,
-                    "max_steps": 100, "gflop_per_run": 20.0, "repeats": 5},
+                    "max_steps": 100, "gflop_per_run": 10.0, "repeats": 5},
          "paper": {"hidden_sizes": [64, 128, 256, 512, 1024, 2048], "batches": [32, 64, 128], "layers": 4,
                    "max_steps": 100, "gflop_per_run": 1000.0, "repeats": 11}},
-        {"smoke": 9, "laptop": 180, "paper": 3600},
+        {"smoke": 9, "laptop": 110, "paper": 3600},
     ),
     Item(
         "05_ablation", "Which optimisation does what",
@@ -105,7 +105,7 @@ ITEMS = (
         {"smoke": {**_TINY, "layers": 2},
          "laptop": {"hidden_size": 256, "batch": 64, "steps": 20, "layers": 4, "repeats": 7},
          "paper": {**_TABLE1, "layers": 4, "repeats": 11}},
-        {"smoke": 15, "laptop": 120, "paper": 3600},
+        {"smoke": 15, "laptop": 90, "paper": 3600},
     ),
 )
 

@@ -76,10 +76,10 @@ def _parser():
     reproduce.add_argument("--list", action="store_true", help="say what would be made and why, and make nothing")
     reproduce.add_argument("--force", action="store_true", help="measure and make anew what is up to date")
     listing = command("list", _list, "list the items, what they make, and whether that is up to date")
-    for added in (reproduce, listing):
+    paper = command("paper", _paper, "typeset the paper from what was regenerated")
+    for added in (reproduce, listing, paper):
         added.add_argument("--build", metavar="DIR", help="folder for everything generated (default: build in the checkout)")
     command("doctor", _doctor, "say what this machine has, what is missing, and how to get it")
-    command("paper", _paper, "typeset the paper from what was regenerated")
     return parser
 
 
@@ -137,5 +137,5 @@ def _doctor(options):
 def _paper(options):
     from rnnopt import paper
 
-    paper.build()
+    print(os.path.relpath(paper.build(options.build)))
     return 0

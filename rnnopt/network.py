@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from threading import Lock
 
 import numpy as np
 
 from rnnopt import cells, devices, schedule
+from rnnopt.locks import ProcessLock
 from rnnopt.plan import Plan
 from rnnopt.spec import NetworkSpec
 from rnnopt.weights import checked_array, checked_weights
@@ -67,7 +67,7 @@ class Network:
 
     def __init__(self, spec: NetworkSpec, weights, plan: Plan, device):
         self.spec, self.weights, self.plan, self.device = spec, weights, plan, device
-        self._lock = Lock()
+        self._lock = ProcessLock()
 
     @cached_property
     def executable(self):
@@ -94,7 +94,7 @@ class Network:
         """
         names = cells.get(self.spec.cell).STATES
         arrays = self.arguments(inputs, state)
-        with self._lock:
+        with self._lock():
             self.executable.load(arrays)
             self.executable.replay()
             results = [self.executable.result(name) for name in ("outputs", *(f"final_{n}" for n in names))]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+
+from rnnopt.locks import ProcessLock
 
 #: BLAS has one number of threads for the whole process, so whoever has set it keeps the others waiting.
-_CHOSEN = Lock()
+_CHOSEN = ProcessLock()
 
 
 @cache
@@ -36,7 +37,7 @@ def libraries() -> tuple:
 @contextmanager
 def threads(count: int):
     """Let every BLAS of this process use `count` threads, and what it used before afterwards."""
-    with _CHOSEN:
+    with _CHOSEN():
         before = [(library, library.num_threads) for library in libraries() if library.num_threads != count]
         try:
             for library, _ in before:
