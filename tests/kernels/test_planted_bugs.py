@@ -97,8 +97,8 @@ class TestRaces:
         text = found(path, transpose_case(), look_for)
         assert "data race on element" in text
         assert "of the shared array tile: no barrier lies between" in text
-        assert line_of(path, "tile[k / TILE][k % TILE] = x") in text
-        assert line_of(path, "= tile[k % TILE][k / TILE];") in text
+        assert line_of(path, "tile[i][j] = x") in text
+        assert line_of(path, "= tile[i][j];") in text
 
     def test_missing_barrier_before_the_next_tile_is_written(self, plant, look_for):
         head, middle, tail = TRANSPOSE.split("__syncthreads();")
@@ -154,7 +154,7 @@ class TestMemory:
         path = plant(TRANSPOSE, "tile[TILE][TILE + 1]", "tile[TILE][TILE - 1]")
         text = found(path, transpose_case(), look_for)
         assert "index 31 out of bounds for type 'float[31]'" in text.replace("float [", "float[")
-        assert line_of(path, "tile[k / TILE][k % TILE] = x") in text
+        assert line_of(path, "tile[i][j] = x") in text
 
     def test_shared_array_that_is_too_short_for_the_block(self, plant, look_for):
         text = found(plant(ROW_SUM, "part[128]", "part[16]"), row_sum_case(), look_for)
@@ -186,7 +186,7 @@ def test_barrier_that_some_threads_leave_out(plant, look_for):
 @pytest.mark.parametrize("look_for", ["memory"], indirect=True)
 def test_shared_memory_read_before_it_is_written_spoils_the_result(plant, look_for):
     case = transpose_case()
-    after = run(plant(TRANSPOSE, "if (k % TILE < width)", "if (k % TILE + 1 < width)"), [case], look_for)[0]
+    after = run(plant(TRANSPOSE, "j < width; j += lanes", "j + 1 < width; j += lanes"), [case], look_for)[0]
     assert "transpose, 5 × 100" in disagreement(kernels.get("transpose"), case, after)
 
 

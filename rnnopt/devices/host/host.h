@@ -20,7 +20,7 @@ static thread_local GridSize gridDim{1};
 
 #define __global__
 #define __device__ static
-#define __shared__ static thread_local
+#define __shared__  // one thread per block: an array of its own
 #define __syncthreads()
 
 #include "host_math.h"
