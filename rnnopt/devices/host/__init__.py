@@ -11,6 +11,9 @@ from rnnopt.spec import positive_integer
 #: Rows at which a GEMM over several steps' inputs runs at its full rate (docs/optimisations.md).
 ROWS_PER_GEMM = 512
 
+#: Groups of steps from which on the layers of a wavefront kept two cores busy (docs/optimisations.md).
+GROUPS = 5
+
 #: Twice the largest last-level cache that is common.
 FLUSHED_BYTES = 128 * 2**20
 
@@ -48,8 +51,8 @@ class HostDevice:
                 "blas": blas.describe(), "compiler": found.version, "flags": " ".join(found.flags)}
 
     def input_group(self, spec) -> int:
-        """Steps per input GEMM: enough rows for a GEMM to run at its full rate."""
-        return max(1, min(spec.steps, -(-ROWS_PER_GEMM // spec.batch)))
+        """Steps per input GEMM: enough rows for its full rate, but enough groups for layers to overlap."""
+        return max(1, min(spec.steps // GROUPS, -(-ROWS_PER_GEMM // spec.batch)))
 
     def flush_cache(self):
         """Write more memory than any cache holds, so that the next run finds its data in none."""
