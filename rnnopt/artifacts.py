@@ -82,7 +82,7 @@ ITEMS = (
         _both("table1"), (*_M40, "recorded/**/*.json"),
         {"smoke": {**_TINY, "layers": 2}, "laptop": {**_TABLE1, "layers": 4, "repeats": 5},
          "paper": {**_TABLE1, "layers": 4, "repeats": 31}},
-        {"smoke": 9, "laptop": 110, "paper": 600},
+        {"smoke": 9, "laptop": 95, "paper": 600},
     ),
     Item(
         "04_network_sizes", "Across network sizes",
@@ -95,7 +95,7 @@ ITEMS = (
                     "max_steps": 100, "min_steps": 10, "gflop_per_run": 10.0, "repeats": 3},
          "paper": {"hidden_sizes": [64, 128, 256, 512, 1024, 2048], "batches": [32, 64, 128], "layers": 4,
                    "max_steps": 100, "min_steps": 100, "gflop_per_run": 1000.0, "repeats": 11}},
-        {"smoke": 9, "laptop": 110, "paper": 3600},
+        {"smoke": 9, "laptop": 160, "paper": 3600},
     ),
     Item(
         "05_ablation", "Which optimisation does what",
