@@ -53,5 +53,7 @@ def resolve(name: str = "auto"):
 
 def status_line(device) -> str:
     """One line for the head of a notebook or a run: the device, why it, and what would change it."""
-    what = device.describe()["what"]
-    return f"device {device.name!r}: {what} ({device.reason}; choose with device={' | '.join(map(repr, DEVICES))})"
+    what, reason = device.describe()["what"], device.reason
+    if device.name != "reference":  # nothing is amiss: how to get what is not there, `rnnopt doctor` tells
+        reason = "; ".join(part.split(": ")[0] for part in reason.split("; "))
+    return f"device {device.name!r}: {what} ({reason}; choose with device={' | '.join(map(repr, DEVICES))})"
