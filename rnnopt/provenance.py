@@ -16,6 +16,9 @@ from pathlib import Path
 
 from rnnopt import paths
 
+#: What Linux says of the processor time of a container: microseconds granted in each period of so many.
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
 
 def note(kind: str, path: str, **more) -> None:
     """Tell the runner of a file that was made or used; without a runner, do nothing.
@@ -90,8 +93,13 @@ def cpu_model() -> str:
 
 
 def core_count() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores that this process may use: its affinity, and what a container grants of them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = CPU_QUOTA.read_text(encoding="ascii").split()
+        return max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError):  # no control group, or no limit ("max")
+        return cores
 
 
 def git_state() -> dict | None:

@@ -91,3 +91,12 @@ def test_notes_are_lines_of_json_where_a_runner_asks_for_them(tmp_path, monkeypa
     assert list(map(json.loads, (tmp_path / "used.jsonl").read_text(encoding="utf-8").splitlines())) == [
         {"kind": "table", "path": "tables/ä.csv"},
         {"kind": "record", "path": "records/1.json", "kernels": {"a.cu": "0"}}]
+
+
+@pytest.mark.parametrize(("quota", "granted"), [("150000 100000", 1), ("50000 100000", 1), ("max 100000", None), ("", None),
+                                                ("99900000 100000", None)])
+def test_container_quota_limits_the_cores(quota, granted, tmp_path, monkeypatch):
+    free = provenance.core_count()
+    (tmp_path / "cpu.max").write_text(quota)
+    monkeypatch.setattr(provenance, "CPU_QUOTA", tmp_path / "cpu.max")
+    assert provenance.core_count() == (granted or free)

@@ -17,6 +17,7 @@ class ReferenceDevice:
     """NumPy, one cell after the other: right on every machine, fast on none."""
 
     name = "reference"
+    reason = "opened directly"
 
     def describe(self) -> dict:
         return {"device": self.name, "what": "NumPy float64 reference"}

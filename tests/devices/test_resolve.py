@@ -121,3 +121,13 @@ def test_the_status_line_says_which_why_and_what_else():
     device = devices.resolve("reference")
     assert devices.status_line(device) == ("device 'reference': NumPy float64 reference (asked for by name; "
                                            "choose with device='cuda' | 'host' | 'reference')")
+
+
+def test_status_line_is_one_short_line_however_a_device_was_opened():
+    from rnnopt.devices.host import HostDevice
+
+    for device in (HostDevice(1), devices.resolve("host"), devices.resolve("auto")):
+        line = devices.status_line(device)
+        assert line.startswith(f"device {device.name!r}: ")
+        assert "\n" not in line
+        assert len(line) < 250

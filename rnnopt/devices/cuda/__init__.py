@@ -29,6 +29,7 @@ class CudaDevice:
     """A GPU; `gpu` is PyCUDA's ``Device``."""
 
     name = "cuda"
+    reason = "opened directly"
 
     def __init__(self, gpu):
         self.gpu = gpu

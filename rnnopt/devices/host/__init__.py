@@ -39,6 +39,7 @@ class HostDevice:
     """CPU threads as streams, with BLAS threads in what cores are left."""
 
     name = "host"
+    reason = "opened directly"
 
     def __init__(self, workers: int | None = None):
         self.workers = None if workers is None else positive_integer("workers", workers)

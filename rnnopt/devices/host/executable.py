@@ -34,8 +34,9 @@ class HostExecutable:
         workers and all cores in a single one, again if that is worth it: never
         more than there are.
     order : sequence of int, optional
-        Order in which operations are issued, each after what it depends on;
-        the plan's own if not given. Makes no difference to a result.
+        Order in which the operations of each stream are issued, each after
+        what it depends on; the plan's own if not given. Between streams the
+        workers choose. Makes no difference to a result.
     blas_threads : int, optional
         Threads of BLAS in each worker, if not as many as said above. A product
         may be rounded differently with another number of them.
