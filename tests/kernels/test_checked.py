@@ -34,7 +34,7 @@ def test_command_shows_a_learner_the_race_in_a_few_lines(tmp_path, look_for):
     answer = subprocess.run(command, capture_output=True, text=True)
     assert answer.returncode == 1
     assert "data race on element" in answer.stdout
-    assert "tile[k / TILE][k % TILE] = x[" in answer.stdout
+    assert "tile[i][j] = x[" in answer.stdout
     assert len(answer.stdout.splitlines()) < 15
     assert answer.stderr == ""
 
@@ -119,7 +119,7 @@ def test_shared_array_in_another_form_is_refused_with_its_line(tmp_path, case, d
 def test_compile_error_names_the_file_and_the_line(tmp_path, case, look_for):
     path = tmp_path / "mine.cu"
     path.write_text(TRANSPOSE.read_text(encoding="utf-8").replace("int height", "int heigth"), encoding="utf-8")
-    number = next(n for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if "k < height" in line)
+    number = next(n for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if "i < height" in line)
     with pytest.raises(compiler.BuildError, match=rf"mine\.cu:{number}:"):
         run(path, [case], look_for)
 
