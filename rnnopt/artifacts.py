@@ -68,7 +68,7 @@ ITEMS = (
     Item(
         "02_single_layer", "Along one layer",
         "Appleyard et al. 2016, optimisations of a single layer",
-        "Pre-transposed weights and inputs batched over steps help further; groups of two steps were best.",
+        "Pre-transposed weights and inputs batched over steps help further; groups of two steps were best (second-hand).",
         _both("single_layer"), (),
         {"smoke": {**_TINY, "groups": [1, 2]},
          "laptop": {**_TABLE1, "groups": [1, 2, 4, 8, 16, 32], "repeats": 5},
@@ -78,7 +78,7 @@ ITEMS = (
     Item(
         "03_network", "The whole network",
         "Appleyard et al. 2016, Table 1",
-        "All optimisations together make a four-layer LSTM about eleven times faster on a Tesla M40.",
+        "All optimisations together make a four-layer LSTM about eleven times faster on a Tesla M40 (second-hand).",
         _both("table1"), (*_M40, "recorded/**/*.json"),
         {"smoke": {**_TINY, "layers": 2}, "laptop": {**_TABLE1, "layers": 4, "repeats": 5},
          "paper": {**_TABLE1, "layers": 4, "repeats": 31}},

@@ -23,6 +23,10 @@ from rnnopt.network import Network
 PROTOCOL = 1
 
 
+#: What a record holds of each network.
+FIELDS = {"error", "plan", "seconds", "median", "quartiles", "gflops", "speedup", "speedup_quartiles"}
+
+
 class WrongResult(RuntimeError):
     """A network does not agree with the reference; its time would mean nothing."""
 
@@ -76,12 +80,21 @@ def compare(name: str, networks: Mapping[str, Network], inputs: np.ndarray, *, r
     key = provenance.hash_json(identity)[:24]
     path = paths.build_dir() / "records" / f"{key}.json"
     record = _read(path)
-    if record is None:
+    if not _is_of(record, identity):
         record = {"key": key, **identity, "environment": provenance.environment(),
                   "networks": _measure(networks, inputs, repeats)}
         paths.atomic_write(path, json.dumps(record, indent=1))
     provenance.note("record", f"records/{key}.json", kernels=record["kernels"])
     return record
+
+
+def _is_of(record, identity):
+    """Whether `record` is a whole one of just this comparison: files can be edited, and come from other versions."""
+    return (isinstance(record, dict)
+            and all(record.get(part) == value for part, value in json.loads(json.dumps(identity)).items())
+            and isinstance(record.get("networks"), dict) and record["networks"].keys() == identity["plans"].keys()
+            and all(isinstance(result, dict) and result.keys() >= FIELDS for result in record["networks"].values())
+            and "environment" in record)
 
 
 def _committed(name, networks, spec):
@@ -174,4 +187,4 @@ def frame(record: dict):
 def recorded(name: str) -> list[dict]:
     """Return the committed records called `name`, of other machines or other days (``data/recorded``)."""
     found = [_read(path) for path in sorted((paths.data_dir() / "recorded").rglob("*.json"))]
-    return [record for record in found if record and record.get("name") == name]
+    return [record for record in found if isinstance(record, dict) and record.get("name") == name]

@@ -70,9 +70,10 @@ def cache_dir() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid():
             raise PermissionError(folder)
-    except OSError:
+    except OSError as error:
         if named:
-            raise
+            raise type(error)(error.errno, f"RNNOPT_CACHE names a folder that can't be used ({error.strerror or error}): "
+                                           f"name one of your own that can be written", str(folder)) from None
         folder = Path(tempfile.gettempdir()).absolute() / f"rnnopt-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
     _refuse_if_others_can_write(folder)

@@ -21,9 +21,9 @@ STAGES = [STAGE_LABELS[stage] for stage in LADDER]
 
 #: Columns of each table, as the notebooks name them.
 COLUMNS = {
-    "single_cell": ["stage", "GEMMs per cell", "operations per cell", "operations per cell, NVIDIA's sample", "speed-up"],
+    "single_cell": ["stage", "GEMMs per cell", "operations per cell", "operations per cell, NVIDIA's sample (derived)", "speed-up"],
     "single_layer": ["stage", "GFLOP/s"],
-    "table1": ["stage", "M40 × (second-hand)", "M40 GFLOP/s (derived)", "operations per cell, NVIDIA's sample",
+    "table1": ["stage", "M40 × (second-hand)", "M40 GFLOP/s (derived)", "operations per cell, NVIDIA's sample (derived)",
                "operations per cell", "1 layer: GFLOP/s", "1 layer: ×", "2 layers: GFLOP/s", "2 layers: ×"],
     "network_sizes": ["batch", "hidden", "speed-up"],
     "ablation": ["switch", "main effect", "alone", "worst company", "best company"],
