@@ -72,7 +72,11 @@ def main(arguments=None):
         parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args(arguments)
     spec = NetworkSpec("lstm", given.layers, given.hidden_size, given.hidden_size, given.batch, given.steps)
-    rows = measure.frame(against_torch(spec, repeats=given.repeats))
+    try:
+        rows = measure.frame(against_torch(spec, repeats=given.repeats))
+    except ImportError as error:
+        parser.exit(2, f"{parser.prog}: {error}; PyTorch is not part of the environment: make peers\n")
+    print(spec)
     columns = ["label", "milliseconds", "low", "high", "gflops", "speedup", "error"]
     print(rows[columns].to_string(index=False, float_format="%.4g"))
 

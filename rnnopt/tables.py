@@ -36,7 +36,8 @@ def save(frame, name: str, caption: str, records: Iterable[dict] = ()):
     paths.atomic_write(folder / f"{name}.json", json.dumps(about, indent=1) + "\n")
     for ending in ("csv", "json"):
         provenance.note("table", f"tables/{name}.{ending}")
-    return frame.style.hide(axis="index").format(precision=3, na_rep="–").set_caption(caption)
+    where = f" Measured on {'; '.join(about['devices'])}." if records else ""
+    return frame.style.hide(axis="index").format(precision=3, na_rep="–").set_caption(caption + where)
 
 
 def device_text(record: dict) -> str:
