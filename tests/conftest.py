@@ -5,6 +5,9 @@ from functools import cache
 
 import hypothesis
 import pytest
+from helpers import host, problem, sized
+
+from rnnopt.devices.reference import open_device as open_reference
 
 # No deadline: a first example may compile a kernel. CI draws the same examples every time, so that a red run can be
 # repeated.
@@ -38,3 +41,15 @@ def why_no_gpu() -> str | None:
 def torch():
     """PyTorch, or a skip that says how to get it."""
     return pytest.importorskip("torch", reason="needs PyTorch, the extra 'peers': make test PEERS=1 installs it")
+
+
+@pytest.fixture(params=["reference", "host"])
+def device(request):
+    """Each device that needs no GPU."""
+    return host() if request.param == "host" else open_reference()
+
+
+@pytest.fixture
+def drawn():
+    """A small network and what it is applied to."""
+    return problem(sized())

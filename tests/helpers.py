@@ -157,3 +157,8 @@ def scattered(plan: Plan, streams: int, seed) -> Plan:
     chosen = np.random.default_rng(seed).integers(streams, size=len(plan.operations))
     return Plan(plan.buffers, tuple(replace(operation, stream=int(stream))
                                     for operation, stream in zip(plan.operations, chosen, strict=True)), plan.cells)
+
+
+def compiled(p: Problem, device, stage="wavefront") -> rnnopt.Network:
+    """The network of a problem on a device."""
+    return rnnopt.compile(p.spec, p.weights, stage=stage, device=device)

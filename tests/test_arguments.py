@@ -4,26 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from helpers import flat, host, identical, problem, sized
+from helpers import compiled, flat, identical, sized
 
 import rnnopt
-from rnnopt.devices.reference import open_device as open_reference
 
 SPEC = sized()
-
-
-@pytest.fixture(params=["reference", "host"])
-def device(request):
-    return host() if request.param == "host" else open_reference()
-
-
-@pytest.fixture
-def drawn():
-    return problem(SPEC)
-
-
-def compiled(p, device):
-    return rnnopt.compile(p.spec, p.weights, device=device)
 
 
 def test_a_spec_that_is_none_is_refused():

@@ -8,27 +8,12 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
-from helpers import TOLERANCE, error, flat, host, identical, problem, sized
+from helpers import TOLERANCE, compiled, error, flat, host, identical, problem, sized
 
 import rnnopt
 from rnnopt.devices.host.executable import HostExecutable
-from rnnopt.devices.reference import open_device as open_reference
 
 SPEC = sized()
-
-
-@pytest.fixture(params=["reference", "host"])
-def device(request):
-    return host() if request.param == "host" else open_reference()
-
-
-@pytest.fixture
-def drawn():
-    return problem(SPEC)
-
-
-def compiled(p, device, stage="wavefront"):
-    return rnnopt.compile(p.spec, p.weights, stage=stage, device=device)
 
 
 def test_shapes_dtypes_and_names_of_results(drawn, device):
