@@ -112,7 +112,8 @@ class TestRaces:
 
     def test_all_threads_of_a_block_writing_one_element(self, plant, look_for):
         path = plant(ROW_SUM, "if (threadIdx.x == 0)", "if (true)")
-        text = found(path, row_sum_case(), look_for)
+        # One row for each block: before a second one, thread 0 would also write `part` while others read it, a race of its own.
+        text = found(path, row_sum_case(grid=(1, 5)), look_for)
         assert "data race on element" in text
         assert "of y: no barrier lies between" in text
         assert f"writes it, {line_of(path, 'y[r * y_ld] = part[0];')}" in text
