@@ -20,9 +20,11 @@ class Buffer:
     ----------
     name : str
     shape : tuple of int
-    role : {"input", "weight", "output", "scratch"}
-        Inputs and weights are given to a run and never written by it; outputs
-        are taken from it; scratch lives inside a device.
+    role : {"input", "weight", "state", "saved", "output", "scratch"}
+        Inputs and weights are given to a run and never written by it; states
+        are given to it and updated in place; outputs are taken from it; scratch
+        lives inside a device. What is saved belongs to another plan, whose
+        executable shares it (``device.prepare(spec, plan, share)``).
     """
 
     name: str
@@ -103,22 +105,35 @@ class View:
 
 @dataclass(frozen=True)
 class Gemm:
-    """out = a · b, or a · bᵀ where `transpose_b`; all row-major."""
+    """out = a · b, all row-major.
+
+    Attributes
+    ----------
+    out, a, b : View
+    transpose_a, transpose_b : bool
+        Whether aᵀ stands for a, and bᵀ for b.
+    accumulate : bool
+        Whether the product is added to what `out` holds.
+    stream : int
+    """
 
     out: View
     a: View
     b: View
-    transpose_b: bool
+    transpose_a: bool = False
+    transpose_b: bool = False
+    accumulate: bool = False
     stream: int = 0
 
     def __post_init__(self):
-        inner, cols = (self.b.cols, self.b.rows) if self.transpose_b else (self.b.rows, self.b.cols)
-        if (self.a.rows, self.a.cols, cols) != (self.out.rows, inner, self.out.cols):
+        rows, inner = (self.a.cols, self.a.rows) if self.transpose_a else (self.a.rows, self.a.cols)
+        same, cols = (self.b.cols, self.b.rows) if self.transpose_b else (self.b.rows, self.b.cols)
+        if (rows, inner, cols) != (self.out.rows, same, self.out.cols):
             raise ValueError(f"shapes of {self} don't fit")
 
     @property
     def reads(self):
-        return (self.a, self.b)
+        return (self.a, self.b, self.out) if self.accumulate else (self.a, self.b)
 
     @property
     def writes(self):
@@ -127,14 +142,15 @@ class Gemm:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Rows, columns and inner length of the product."""
-        return self.out.rows, self.out.cols, self.a.cols
+        return self.out.rows, self.out.cols, self.a.rows if self.transpose_a else self.a.cols
 
     @property
     def flops(self) -> int:
         return 2 * prod(self.shape)
 
     def __str__(self):
-        return f"{self.out} = {self.a} · {self.b}{'ᵀ' if self.transpose_b else ''}"
+        a, b = (f"{view}{'ᵀ' * turned}" for view, turned in ((self.a, self.transpose_a), (self.b, self.transpose_b)))
+        return f"{self.out} {'+' * self.accumulate}= {a} · {b}"
 
 
 @dataclass(frozen=True)
@@ -142,7 +158,7 @@ class Launch:
     """One kernel over a grid of rows × cols elements.
 
     `operands` follow the kernel's matrix parameters; which of them it reads
-    and which it writes, its signature says.
+    and which it writes, its signature says. `scalars` are the parameters after them.
     """
 
     kernel: str
@@ -150,12 +166,14 @@ class Launch:
     cols: int
     operands: tuple[View, ...]
     stream: int = 0
+    scalars: tuple[int | float, ...] = ()
 
     def __post_init__(self):
-        expected = [name for name, _ in kernels.get(self.kernel).matrices]
-        if len(self.operands) != len(expected):
-            raise ValueError(f"kernel {self.kernel} takes {len(expected)} matrices "
-                             f"({', '.join(expected)}), got {len(self.operands)}")
+        kernel = kernels.get(self.kernel)
+        for what, given, expected in (("matrices", self.operands, kernel.matrices), ("scalars", self.scalars, kernel.scalars)):
+            if len(given) != len(expected):
+                raise ValueError(f"kernel {self.kernel} takes {len(expected)} {what} "
+                                 f"({', '.join(name for name, _ in expected)}), got {len(given)}")
 
     def _operands(self, written):
         matrices = kernels.get(self.kernel).matrices
@@ -174,7 +192,7 @@ class Launch:
         return kernels.get(self.kernel).flops_per_element * self.rows * self.cols
 
     def __str__(self):
-        return f"{', '.join(map(str, self.writes))} = {self.kernel}({', '.join(map(str, self.reads))})"
+        return f"{', '.join(map(str, self.writes))} = {self.kernel}({', '.join(map(str, (*self.reads, *self.scalars)))})"
 
 
 @dataclass(frozen=True)

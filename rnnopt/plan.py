@@ -43,7 +43,7 @@ class Plan:
         forgotten, since whoever waits for that write waits for it too.
         """
         # Buffers over steps are long and touched a few steps at a time: they
-        # are tracked by their first index, so that the cost stays linear.
+        # are tracked by blocks of their first index, so that the cost stays linear.
         writers, readers = defaultdict(list), defaultdict(list)
         result = []
         for number, operation in enumerate(self.operations):
@@ -169,8 +169,13 @@ class Plan:
         ])
 
 
+#: Most blocks that a buffer is tracked by: whoever touches all of it pays for each.
+TRACKS = 1024
+
+
 def _tracks(view):
-    name = view.buffer.name
-    if len(view.box) < 3:
+    name, shape = view.buffer.name, view.buffer.shape
+    if len(shape) < 3:
         return ((name, 0),)
-    return tuple((name, index) for index in range(*view.box[0]))
+    (start, stop), block = view.box[0], -(-shape[0] // TRACKS)
+    return [(name, index) for index in range(start // block, (stop - 1) // block + 1)]

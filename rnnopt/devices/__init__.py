@@ -1,9 +1,11 @@
 """Devices execute plans and know nothing of networks.
 
 A device has a ``name``, a ``describe()`` of what it is, ``flush_cache()``, and
-``prepare(spec, plan)``, which returns an executable: ``load(arrays)`` gives it inputs and
+``prepare(spec, plan, share)``, which returns an executable: ``load(arrays)`` gives it inputs and
 weights by buffer name, ``replay()`` runs the plan once and returns the seconds
-that took by the device's own clock, ``result(name)`` returns an output.
+that took by the device's own clock, ``result(name)`` returns an output. Buffers
+that the executable `share` has too are the same memory: so a backward pass
+finds what the forward pass has left.
 """
 
 from __future__ import annotations

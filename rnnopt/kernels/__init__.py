@@ -1,15 +1,18 @@
 """The CUDA C++ kernels, and what their sources say of themselves.
 
 A kernel is ``extern "C" __global__ void name(int rows, int cols, ...)``. Its
-remaining parameters are matrices, each a pointer followed by its leading
+next parameters are matrices, each a pointer followed by its leading
 dimension: ``const float* x, int x_ld`` is read, ``float* y, int y_ld`` is
-written. So the signature alone tells a plan what a launch reads and writes.
+written. So the signature alone tells a plan what a launch reads and writes. A
+kernel that works in place has such a matrix twice. After the matrices come scalars, ``int
+n`` or ``float x``, whose values a plan fixes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import struct
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,12 +37,15 @@ class Kernel:
     flops_per_element : int
         Arithmetic per element of the rows × cols grid; exp, tanh and division
         count as one each.
+    scalars : tuple of (str, str)
+        Name and type, ``"int"`` or ``"float"``, of each parameter after the matrices.
     """
 
     name: str
     file: str
     matrices: tuple[tuple[str, bool], ...]
     flops_per_element: int
+    scalars: tuple[tuple[str, str], ...] = ()
 
 
 def get(name: str) -> Kernel:
@@ -71,18 +77,27 @@ def parse(file: str, source: str) -> list[Kernel]:
         name, parameters = match[1], [part.strip() for part in re.sub(r"//.*", "", match[2]).split(",")]
         flops = _FLOPS.findall(source[end:match.start()])
         end = match.end()
-        if parameters[:2] != ["int rows", "int cols"] or len(parameters) % 2 or not flops:
-            raise ValueError(f"{file}: kernel {name} must take (int rows, int cols, pairs of matrix and leading "
-                             f"dimension), after a line '// flops per element: N'")
-        matrices = []
-        for pointer, ld in zip(parameters[2::2], parameters[3::2], strict=True):
+        # A matrix is two parameters, so scalars begin at the first that is no pointer where one could be.
+        matrices, at = [], 2
+        while at + 1 < len(parameters) and "*" in parameters[at]:
+            pointer, ld = parameters[at:at + 2]
             matrix = re.fullmatch(r"(const )?float\* (?:__restrict__ )?(\w+)", pointer)
             if not matrix or ld != f"int {matrix[2]}_ld":
                 raise ValueError(f"{file}: kernel {name} has parameters '{pointer}, {ld}'; "
                                  f"expected '[const] float* x, int x_ld'")
             matrices.append((matrix[2], not matrix[1]))
-        kernels.append(Kernel(name, file, tuple(matrices), int(flops[-1])))
+            at += 2
+        scalars = [re.fullmatch(r"(int|float) (\w+)(?<!_ld)", parameter) for parameter in parameters[at:]]
+        if parameters[:2] != ["int rows", "int cols"] or not all(scalars) or not flops:
+            raise ValueError(f"{file}: kernel {name} must take (int rows, int cols, pairs of matrix and leading "
+                             f"dimension, int or float scalars), after a line '// flops per element: N'")
+        kernels.append(Kernel(name, file, tuple(matrices), int(flops[-1]), tuple((found[2], found[1]) for found in scalars)))
     return kernels
+
+
+def bits(scalar: int | float) -> int:
+    """Return a scalar argument as the integer whose low bytes are its own."""
+    return scalar if isinstance(scalar, int) else int.from_bytes(struct.pack("<f", scalar), "little")
 
 
 def sources(file: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import ctypes
 from functools import cache
 
 import pytest
-from twins import TWINS, disagreement, make_case
+from twins import IN_PLACE, TWINS, disagreement, make_case
 
 from rnnopt import kernels
 from rnnopt.devices.host import checked, program
@@ -28,8 +28,12 @@ def cases_of(kernel, block):
         cases += [make_case(kernel, *size, block, (2, 2), pad=1) for size in [(33, 5), (64, 31), (65, 97)]]
     if kernel.file == "elementwise.cu":
         first, *others = [name for name, written in kernel.matrices if not written]
-        cases += [make_case(kernel, 5, 33, block, (2, 2), pad=4, in_place=(first, "y"))]
+        cases += [make_case(kernel, 5, 33, block, (2, 2), pad=4, in_place=[(first, kernel.matrices[-1][0])])]
         cases += [make_case(kernel, 5, 33, block, (2, 2), repeated=others)] if others else []
+    if kernel.name in IN_PLACE:
+        cases += [make_case(kernel, 5, 33, block, (2, 2), pad=4, in_place=IN_PLACE[kernel.name])]
+    if kernel.file == "column_sum.cu":
+        cases += [make_case(kernel, 200, 260, block, (2, 1))]
     return cases
 
 
@@ -75,10 +79,11 @@ def test_fast_kernel_agrees_with_its_twin(kernel, blocks, cxx):
 
 def launch_fast(kernel, case, arrays, blocks):
     """Call the entry point that the host device calls, block by block."""
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)(program._entry(kernel.name))
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)(program.entry_point(kernel.name))
     values = [ctypes.c_int(case.rows), ctypes.c_int(case.cols)]
     for name, _ in kernel.matrices:
         values += [ctypes.c_void_p(arrays[name].ctypes.data), ctypes.c_int(case.lds[name])]
+    values += [ctypes.c_int64(kernels.bits(value)) for value in case.scalars.values()]
     pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
     for block in range(blocks):
         entry(pointers, block, blocks)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnopt.devices.host.checked import Case
+from rnnopt.random_numbers import dropout_mask
 
 FULL = lambda rows, cols: (rows, cols)  # noqa: E731
 TURNED = lambda rows, cols: (cols, rows)  # noqa: E731
@@ -44,28 +45,116 @@ def logistic(x):
     return 1 / (1 + np.exp(-x))
 
 
-def lstm_forward(input, recurrent, bias_ih, bias_hh, c_prev):
+def lstm_forward_training(input, recurrent, bias_ih, bias_hh, c_prev):
     i, f, g, o = np.split(input + recurrent + bias_ih + bias_hh, 4, axis=1)
-    c = logistic(f) * c_prev + logistic(i) * np.tanh(g)
-    return c, logistic(o) * np.tanh(c)
+    i, f, g, o = logistic(i), logistic(f), np.tanh(g), logistic(o)
+    c = f * c_prev + i * g
+    return np.hstack([i, f, g, o]), c, o * np.tanh(c)
+
+
+def lstm_backward(gates, c_prev, c, d_output, d_h, d_c):
+    i, f, g, o = np.split(gates, 4, axis=1)
+    dh = d_output + d_h
+    dc = d_c + dh * o * (1 - np.tanh(c)**2)
+    return np.hstack([dc * g * i * (1 - i), dc * c_prev * f * (1 - f), dc * i * (1 - g**2), dh * np.tanh(c) * o * (1 - o)]), dc * f
+
+
+def gru_forward_training(input, recurrent, bias_ih, bias_hh, h_prev, dt=None):
+    """With `dt`, that of the implicit GRU."""
+    (a_r, a_z, a_n), (q_r, q_z, q) = np.split(input + bias_ih, 3, axis=1), np.split(recurrent + bias_hh, 3, axis=1)
+    r, z = logistic(a_r + q_r), logistic(a_z + q_z)
+    n = np.tanh(a_n + r * q)
+    h = (1 - z) * n + z * h_prev if dt is None else (h_prev + dt * (1 - z) * n) / (1 + dt * (1 - z))
+    return np.hstack([r, z, n]), q, h
+
+
+def gru_backward(gates, recurrent_n, h_prev, d_output, d_h):
+    r, z, n = np.split(gates, 3, axis=1)
+    d = d_output + d_h
+    dn = d * (1 - z) * (1 - n**2)
+    return np.hstack([dn * recurrent_n * r * (1 - r), d * (h_prev - n) * z * (1 - z), dn]), dn * r, d * z
+
+
+def implicit_gru_backward(gates, recurrent_n, h, d_output, d_h, dt):
+    """From h' (1 + dt (1 - z)) = h + dt (1 - z) n."""
+    r, z, n = np.split(gates, 3, axis=1)
+    past = (d_output + d_h) / (1 + dt * (1 - z))
+    dn = past * dt * (1 - z) * (1 - n**2)
+    return np.hstack([dn * recurrent_n * r * (1 - r), past * dt * (h - n) * z * (1 - z), dn]), dn * r, past
+
+
+def dropped(x, key, first, layer, threshold, scale):
+    seed, call, begin = (sum(int(piece) << 16 * k for k, piece in enumerate(part)) for part in np.split(key[0], [4, 6]))
+    mask = dropout_mask(x.shape, threshold % 2**32 / 2**32, seed=seed, call=call, layer=layer, first=first + begin * x.shape[1])
+    return ((mask != 0) * x * np.float32(scale),)
+
+
+G3, B3 = (lambda rows, cols: (rows, 3 * cols)), (lambda rows, cols: (3 * cols,))
+ROW = lambda rows, cols: (cols,)  # noqa: E731
+LSTM = dict(input=GATES, recurrent=GATES, bias_ih=GATE_BIAS, bias_hh=GATE_BIAS, c_prev=FULL)
+GRU = dict(input=G3, recurrent=G3, bias_ih=B3, bias_hh=B3, h_prev=FULL)
+RNN = dict(input=FULL, recurrent=FULL, bias_ih=ROW, bias_hh=ROW, h=FULL)
+RNN_BACK = dict(h=FULL, d_output=FULL, d_h=FULL, d_gates=FULL)
+
+
+def two(compute, tolerance, names=("a", "b", "y")):
+    """Twin of a kernel that makes a matrix from two of its shape."""
+    return Twin(lambda **read: (compute(*read.values()),), dict.fromkeys(names, FULL), tolerance)
+
+
+def one(compute, tolerance):
+    return Twin(lambda x: (compute(x),), dict(x=FULL, y=FULL), tolerance)
+
+
+def gru_shapes(state, after):
+    return {"gates": G3, "recurrent_n": FULL, state: FULL, "d_output": FULL, "d_h": FULL, "d_gates": G3, "d_recurrent_n": FULL, after: FULL}
 
 
 TWINS = {
-    "add": Twin(lambda a, b: (a + b,), dict(a=FULL, b=FULL, y=FULL), 0),
-    "multiply": Twin(lambda a, b: (a * b,), dict(a=FULL, b=FULL, y=FULL), 0),
-    "sigmoid": Twin(lambda x: (logistic(x),), dict(x=FULL, y=FULL), 5e-7),
-    "hyperbolic_tangent": Twin(lambda x: (np.tanh(x),), dict(x=FULL, y=FULL), 5e-7),
+    "add": two(np.add, 0), "subtract": two(np.subtract, 0), "multiply": two(np.multiply, 0), "divide": two(np.divide, 2e-7),
+    "sigmoid": one(logistic, 5e-7), "hyperbolic_tangent": one(np.tanh, 5e-7), "relu": one(lambda x: np.maximum(x, 0), 0),
+    "one_minus": one(lambda x: 1 - x, 0), "one_plus": one(lambda x: 1 + x, 0),
+    "sigmoid_gradient": two(lambda d, y: d * y * (1 - y), 5e-7, ("d", "y", "dx")),
+    "hyperbolic_tangent_gradient": two(lambda d, y: d * (1 - y**2), 5e-7, ("d", "y", "dx")),
+    "relu_gradient": two(lambda d, y: d * (y > 0), 0, ("d", "y", "dx")),
     "transpose": Twin(lambda x: (x.T,), dict(x=FULL, y=TURNED), 0),
-    "lstm_forward": Twin(lstm_forward, dict(input=GATES, recurrent=GATES, bias_ih=GATE_BIAS, bias_hh=GATE_BIAS,
-                                            c_prev=FULL, c=FULL, h=FULL), 1e-6),
+    "lstm_forward": Twin(lambda **read: lstm_forward_training(**read)[1:], dict(**LSTM, c=FULL, h=FULL), 1e-6),
+    "lstm_forward_training": Twin(lstm_forward_training, dict(**LSTM, gates=GATES, c=FULL, h=FULL), 1e-6),
+    "lstm_backward": Twin(lstm_backward, dict(gates=GATES, c_prev=FULL, c=FULL, d_output=FULL, d_h=FULL, d_c=FULL,
+                                              d_gates=GATES, d_c_prev=FULL), 1e-5),
+    "gru_forward": Twin(lambda **read: gru_forward_training(**read)[2:], dict(**GRU, h=FULL), 1e-6),
+    "gru_forward_training": Twin(gru_forward_training, dict(**GRU, gates=G3, recurrent_n=FULL, h=FULL), 1e-6),
+    "gru_backward": Twin(gru_backward, gru_shapes("h_prev", "d_h_prev"), 1e-5),
+    "implicit_gru_forward": Twin(lambda **read: gru_forward_training(**read)[2:], dict(**GRU, h=FULL), 1e-6),
+    "implicit_gru_forward_training": Twin(gru_forward_training, dict(**GRU, gates=G3, recurrent_n=FULL, h=FULL), 1e-6),
+    "implicit_gru_backward": Twin(implicit_gru_backward, gru_shapes("h", "d_h_prev"), 1e-5),
+    "rnn_tanh_forward": Twin(lambda input, recurrent, bias_ih, bias_hh: (np.tanh(input + recurrent + bias_ih + bias_hh),), RNN, 1e-6),
+    "rnn_tanh_backward": Twin(lambda h, d_output, d_h: ((d_output + d_h) * (1 - h**2),), RNN_BACK, 1e-6),
+    "rnn_relu_forward": Twin(lambda input, recurrent, bias_ih, bias_hh: (np.maximum(input + recurrent + bias_ih + bias_hh, 0),), RNN, 1e-6),
+    "rnn_relu_backward": Twin(lambda h, d_output, d_h: ((d_output + d_h) * (h > 0),), RNN_BACK, 1e-6),
+    "column_sum": Twin(lambda x: (x.sum(axis=0),), dict(x=FULL, y=ROW), 1e-5),
+    "column_sum_add": Twin(lambda x, before: (before[0] + x.sum(axis=0),), dict(x=FULL, before=ROW, y=ROW), 1e-5),
+    "dropout": Twin(dropped, dict(x=FULL, key=lambda rows, cols: (8,), y=FULL), 2e-7),
 }
 
+#: Pairs of matrices that a kernel takes twice: it reads one element of the first, then writes it as one of the second.
+IN_PLACE = {
+    "lstm_forward_training": (("recurrent", "gates"),), "lstm_backward": (("gates", "d_gates"), ("d_c", "d_c_prev")),
+    "gru_forward_training": (("recurrent", "gates"),), "implicit_gru_forward_training": (("recurrent", "gates"),),
+    "gru_backward": (("gates", "d_gates"), ("recurrent_n", "d_recurrent_n"), ("d_h", "d_h_prev")),
+    "implicit_gru_backward": (("gates", "d_gates"), ("recurrent_n", "d_recurrent_n"), ("d_h", "d_h_prev")),
+    "column_sum_add": (("before", "y"),), "dropout": (("x", "y"),),
+}
 
-def make_case(kernel, rows, cols, block, grid, *, pad=0, repeated=(), in_place=None, seed=0) -> Case:
+#: Values of scalars that are not any number: a probability of 0.4, and its scale.
+SCALARS = {"dt": 0.5, "first": 1000, "layer": 3, "threshold": round(0.4 * 2**32), "scale": 1 / 0.6}
+
+
+def make_case(kernel, rows, cols, block, grid, *, pad=0, repeated=(), in_place=(), seed=0) -> Case:
     """Return a launch of `kernel` on random data.
 
     `pad` is what a leading dimension exceeds a row by, a row of each of `repeated`
-    serves all rows, and `in_place` = (read, written) gives both the same array. What
+    serves all rows, and `in_place`, pairs of (read, written), gives both the same array. What
     is not the kernel's to read is NaN, so that reading it spoils the result.
     """
     rng = np.random.default_rng(seed)
@@ -77,15 +166,16 @@ def make_case(kernel, rows, cols, block, grid, *, pad=0, repeated=(), in_place=N
         arrays[name] = np.full((height - 1) * lds[name] + width, np.nan, np.float32)
         if not written:
             matrix(arrays[name], lds[name], (height, width))[...] = 1.5 * rng.standard_normal((height, width))
-    if in_place:
-        read, written = in_place
+        if name == "key":
+            arrays[name][:] = rng.integers(2**16, size=8)
+    for read, written in in_place:
         arrays[written], lds[written] = arrays[read], lds[read]
-    return Case(kernel.name, rows, cols, arrays, lds, block, grid)
+    return Case(kernel.name, rows, cols, arrays, lds, block, grid, {name: SCALARS[name] for name, _ in kernel.scalars})
 
 
 def matrix(array, ld, shape):
     """View `array` as a matrix with leading dimension `ld`."""
-    return np.lib.stride_tricks.as_strided(array, shape, (ld * array.itemsize, array.itemsize))
+    return np.lib.stride_tricks.as_strided(array, shape, (ld * array.itemsize, array.itemsize)[-len(shape):])
 
 
 def disagreement(kernel, case, after) -> str:
@@ -96,7 +186,7 @@ def disagreement(kernel, case, after) -> str:
             for name, written in kernel.matrices if not written}
     expected = {name: array.copy() for name, array in case.arrays.items()}
     changed, outputs = set(), [name for name, written in kernel.matrices if written]
-    for name, result in zip(outputs, twin.compute(**read), strict=True):
+    for name, result in zip(outputs, twin.compute(**read, **case.scalars), strict=True):
         for alias in (other for other, array in case.arrays.items() if array is case.arrays[name]):
             changed.add(alias)
             matrix(expected[alias], case.lds[name], shapes[name])[...] = result

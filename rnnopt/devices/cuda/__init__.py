@@ -62,8 +62,8 @@ class CudaDevice:
             finally:
                 filler.free()
 
-    def prepare(self, spec, plan):
+    def prepare(self, spec, plan, share=None):
         from rnnopt.devices.cuda import context
         from rnnopt.devices.cuda.executable import CudaExecutable
 
-        return CudaExecutable(plan, context.of(self.gpu))
+        return CudaExecutable(plan, context.of(self.gpu), share=share)

@@ -62,8 +62,10 @@ def gemm(handle: int, operation: Gemm, out: int, a: int, b: int):
     """Return a call without arguments that issues `operation` on matrices at these addresses.
 
     cuBLAS is column-major, and sees the transpose of a row-major matrix: it is
-    asked for outᵀ = bᵀ aᵀ.
+    asked for outᵀ = bᵀ aᵀ, or for outᵀ += bᵀ aᵀ.
     """
     rows, cols, inner = operation.shape
-    return partial(load().sgemm, handle, TRANSPOSED if operation.transpose_b else PLAIN, PLAIN, cols, rows, inner,
-                   _ONE.ctypes.data, b, operation.b.ld, a, operation.a.ld, _ZERO.ctypes.data, out, operation.out.ld)
+    turn_a, turn_b = (TRANSPOSED if turned else PLAIN for turned in (operation.transpose_a, operation.transpose_b))
+    kept = _ONE if operation.accumulate else _ZERO
+    return partial(load().sgemm, handle, turn_b, turn_a, cols, rows, inner, _ONE.ctypes.data, b, operation.b.ld,
+                   a, operation.a.ld, kept.ctypes.data, out, operation.out.ld)

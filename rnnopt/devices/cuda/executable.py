@@ -23,6 +23,8 @@ class CudaExecutable:
     order : sequence of int, optional
         Order in which operations are issued, each after what it depends on;
         the plan's own if not given. Makes no difference to a result.
+    share : CudaExecutable, optional
+        Buffers that it has too, by name, are the same memory. When it is closed, so is this one.
 
     Raises
     ------
@@ -32,11 +34,11 @@ class CudaExecutable:
         If a kernel does not compile.
     """
 
-    def __init__(self, plan: Plan, context, order=None):
-        self.plan, self._context = plan, context
+    def __init__(self, plan: Plan, context, order=None, share=None):
+        self.plan, self._context, self._share = plan, context, share
         self._cuda = contexts.driver()
         with context.current():
-            self._memory = Memory(self._cuda, plan.buffers.values())
+            self._memory = Memory(self._cuda, plan.buffers.values(), share and share._memory)
             try:
                 self._origin, self._calls = program(self._cuda, plan, context, self._memory, order)
                 self._clock = [self._cuda.Event(), self._cuda.Event()]
@@ -91,10 +93,14 @@ class CudaExecutable:
         """Give the GPU's memory back; nothing else can be done with the executable afterwards."""
         self._release()
 
+    @property
+    def _alive(self):
+        return self._release.alive and (self._share is None or self._share._alive)
+
     @contextmanager
     def _open(self):
         with self._context.current():
-            if not self._release.alive:
+            if not self._alive:
                 raise RuntimeError("this executable is closed: prepare the plan again")
             yield
 

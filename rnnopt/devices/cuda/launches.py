@@ -30,7 +30,8 @@ def shape(operation: Launch) -> tuple[tuple[int, int], tuple[int, int, int]]:
 
 def argument_format(kernel: str) -> str:
     """Types of the arguments of `kernel`, as PyCUDA's ``prepare`` takes them."""
-    return "ii" + "Pi" * len(kernels.get(kernel).matrices)
+    found = kernels.get(kernel)
+    return "ii" + "Pi" * len(found.matrices) + "".join(kind[0] for _, kind in found.scalars)
 
 
 def arguments(operation: Launch, address) -> list[int]:
@@ -38,7 +39,7 @@ def arguments(operation: Launch, address) -> list[int]:
     values = [operation.rows, operation.cols]
     for view in operation.operands:
         values += [address(view), view.ld]
-    return values
+    return values + list(operation.scalars)
 
 
 def _ceil(count, size):

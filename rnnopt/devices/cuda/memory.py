@@ -17,6 +17,8 @@ class Memory:
     cuda : module
         ``pycuda.driver``, with the context current.
     buffers : iterable of Buffer
+    share : Memory, optional
+        Buffers that it has, by name, are where they are there; it has to outlive this one.
 
     Raises
     ------
@@ -24,8 +26,9 @@ class Memory:
         If they don't fit; what was allocated is free again.
     """
 
-    def __init__(self, cuda, buffers):
-        buffers = list(buffers)
+    def __init__(self, cuda, buffers, share: Memory | None = None):
+        shared = {} if share is None else share._addresses
+        buffers = [buffer for buffer in buffers if buffer.name not in shared]
         self._allocations = {}
         try:
             for buffer in buffers:
@@ -40,7 +43,7 @@ class Memory:
         except BaseException:
             self.free()
             raise
-        self._addresses = {name: int(allocation) for name, allocation in self._allocations.items()}
+        self._addresses = shared | {name: int(allocation) for name, allocation in self._allocations.items()}
 
     def address(self, view: View) -> int:
         """Address of the first element of `view`."""

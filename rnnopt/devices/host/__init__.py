@@ -9,7 +9,7 @@ from rnnopt.provenance import core_count, cpu_model
 from rnnopt.spec import positive_integer
 
 #: Rows at which a GEMM over several steps' inputs runs at its full rate (docs/optimisations.md).
-ROWS_PER_GEMM = 512
+ROWS_PER_GEMM = 128
 
 #: Groups of steps from which on the layers of a wavefront kept two cores busy (docs/optimisations.md).
 GROUPS = 5
@@ -59,7 +59,7 @@ class HostDevice:
         """Write more memory than any cache holds, so that the next run finds its data in none."""
         np.full(FLUSHED_BYTES // 8, 1.0)
 
-    def prepare(self, spec, plan):
+    def prepare(self, spec, plan, share=None):
         from rnnopt.devices.host.executable import HostExecutable
 
-        return HostExecutable(plan, self.workers)
+        return HostExecutable(plan, self.workers, share=share)

@@ -7,12 +7,10 @@ from time import perf_counter
 import numpy as np
 
 from rnnopt.devices.host import blas
+from rnnopt.devices.host.memory import aligned_empty, arena
 from rnnopt.devices.host.program import Program
-from rnnopt.operations import FLOAT_BYTES
 from rnnopt.plan import Plan
 from rnnopt.provenance import core_count
-
-ALIGNMENT = 64
 
 #: FLOPs in the time of moving a byte between caches and a core.
 BYTE_COST = 4
@@ -41,24 +39,28 @@ class HostExecutable:
         Threads of BLAS in each worker, if not as many as said above. A product
         may be rounded differently with another number of them.
 
+    share : HostExecutable, optional
+        Buffers that it has too, by name, are the same memory.
+
     Raises
     ------
     ValueError
         If `order` runs an operation before one that it depends on.
     """
 
-    def __init__(self, plan: Plan, workers: int | None = None, order=None, blas_threads: int | None = None):
+    def __init__(self, plan: Plan, workers: int | None = None, order=None, blas_threads: int | None = None, share=None):
         self.plan = plan
         cores = core_count() if _worth_sharing(plan) else 1
         self.workers = min(workers or cores, plan.streams)
         self.blas_threads = blas_threads or (1 if self.workers > 1 else cores)
         self._names = list(plan.buffers)
-        self._arrays = {name: aligned_empty(buffer.shape)
-                        for name, buffer in plan.buffers.items() if buffer.role == "scratch"}
-        self._program = Program(plan, self._names, plan.legal(order), self.workers)
+        self._arrays = {} if share is None else share._arrays
+        self._taken = set() if share is None else share._taken  # outputs that are the caller's now
+        self._arrays.update(arena(b for b in plan.buffers.values() if b.role == "scratch" and b.name not in self._arrays))
+        self._program = Program(plan, self._names, plan.legal(order), self.workers, own=self.blas_threads == 1)
 
     def load(self, arrays):
-        """Give inputs and weights, by buffer name: float32, C-contiguous, not copied."""
+        """Give inputs, weights and states, by buffer name: float32, C-contiguous, not copied."""
         for name, array in arrays.items():
             if name in self.plan.buffers:
                 self._arrays[name] = array
@@ -66,8 +68,9 @@ class HostExecutable:
     def replay(self) -> float:
         """Run the plan once; return the seconds it took."""
         for name, buffer in self.plan.buffers.items():
-            if buffer.role == "output" and name not in self._arrays:
+            if buffer.role == "output" and (name in self._taken or name not in self._arrays):
                 self._arrays[name] = aligned_empty(buffer.shape)
+                self._taken.discard(name)
         bases = np.array([self._arrays[name].ctypes.data for name in self._names], dtype=np.int64)
         with blas.threads(self.blas_threads):
             start = perf_counter()
@@ -76,17 +79,10 @@ class HostExecutable:
 
     def result(self, name) -> np.ndarray:
         """Return an output of the last replay; the next one makes a new array."""
-        return self._arrays.pop(name)
+        self._taken.add(name)
+        return self._arrays[name]
 
 
 def _worth_sharing(plan):
     """Whether an operation takes, on average, much longer than telling another core that it is done."""
     return plan.flops + BYTE_COST * plan.bytes_moved >= WORTH_SHARING * len(plan.operations)
-
-
-def aligned_empty(shape) -> np.ndarray:
-    """Return an uninitialised float32 array that starts on a cache line."""
-    count = int(np.prod(shape))
-    raw = np.empty(count + ALIGNMENT // FLOAT_BYTES, dtype=np.float32)
-    start = -raw.ctypes.data % ALIGNMENT // FLOAT_BYTES
-    return raw[start:start + count].reshape(shape)

@@ -14,6 +14,7 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#include "gemm.h"
 
 typedef void sgemm_t(const char*, const char*, const int*, const int*, const int*, const float*, const float*,
                      const int*, const float*, const int*, const float*, float*, const int*);
@@ -21,7 +22,7 @@ typedef void sgemv_t(const char*, const int*, const int*, const float*, const fl
                      const int*, const float*, float*, const int*);
 typedef void entry_t(void* const* args, int block, int blocks);
 
-enum Kind : int64_t { GEMM, LAUNCH, COPY };
+enum Kind : int64_t { BLAS_GEMM, LAUNCH, COPY, PACK, PACKED_GEMM, OWN_GEMM };
 
 struct Operation {
     int64_t kind;
@@ -64,22 +65,48 @@ struct alignas(64) Stream {
     std::atomic<bool> busy;
 };
 
-// Row-major out[m, n] = a[m, k] b[k, n], or b[n, k] transposed: to a column-major
-// BLAS, outᵀ = bᵀ aᵀ. One row is a matrix-vector product, which reads b where it
-// is; a GEMM would first copy all of it into its own layout.
-static void gemm(const Program& p, const int64_t* s)
+// Row-major out[m, n] = a[m, k] b[k, n], either or both transposed, or out += it:
+// to a column-major BLAS, outᵀ = bᵀ aᵀ. One row is a matrix-vector product, which
+// reads b where it is; a GEMM would first copy all of it into its own layout.
+static void blas_gemm(const Program& p, const int64_t* s)
 {
-    const char plain = 'N', *turn = s[9] ? "T" : "N";
-    const float one = 1, zero = 0;
     const int m = s[3], n = s[4], k = s[5], out_ld = s[6], a_ld = s[7], b_ld = s[8], step = 1;
+    const char *turn_a = s[9] ? "T" : "N", *turn_b = s[10] ? "T" : "N";
+    const float one = 1, kept = s[11];
     float* out = (float*)s[0];
     const float *a = (const float*)s[1], *b = (const float*)s[2];
-    if (m > 1)
-        p.sgemm(turn, &plain, &n, &m, &k, &one, b, &b_ld, a, &a_ld, &zero, out, &out_ld);
-    else if (s[9])
-        p.sgemv(turn, &k, &n, &one, b, &b_ld, a, &step, &zero, out, &step);
+    if (m > 1 || s[9])
+        p.sgemm(turn_b, turn_a, &n, &m, &k, &one, b, &b_ld, a, &a_ld, &kept, out, &out_ld);
+    else if (s[10])
+        p.sgemv("T", &k, &n, &one, b, &b_ld, a, &step, &kept, out, &step);
     else
-        p.sgemv(turn, &n, &k, &one, b, &b_ld, a, &step, &zero, out, &step);
+        p.sgemv("N", &n, &k, &one, b, &b_ld, a, &step, &kept, out, &step);
+}
+
+static gemm::Matrix matrix(int64_t data, int64_t ld, int64_t transposed)
+{
+    return {(const float*)data, transposed ? 1 : ld, transposed ? ld : 1};
+}
+
+static void pack(const int64_t* s) { gemm::pack(matrix(s[1], s[4], s[5]), s[3], s[2], (float*)s[0]); }
+
+static float* room(int64_t floats)
+{
+    static thread_local std::vector<float> memory;
+    if ((int64_t)memory.size() < floats)
+        memory.resize(floats);
+    return memory.data();
+}
+
+static void packed_gemm(const int64_t* s)
+{
+    gemm::multiply(s[3], s[4], s[5], matrix(s[1], s[7], s[8]), (const float*)s[2], (float*)s[0], s[6], s[9], room(gemm::ROOM));
+}
+
+static void own_gemm(const int64_t* s)
+{
+    gemm::multiply(s[3], s[4], s[5], matrix(s[1], s[7], s[9]), matrix(s[2], s[8], s[10]), (float*)s[0], s[6], s[11],
+                   room(gemm::ROOM + gemm::packed_size(gemm::DEPTH, s[4])));
 }
 
 static void launch(entry_t* entry, int64_t* slots, int64_t count)
@@ -102,8 +129,14 @@ static void copy(const int64_t* s)
 
 static void run(const Program& p, const Operation& op)
 {
-    if (op.kind == GEMM)
-        gemm(p, p.slots + op.slot);
+    if (op.kind == BLAS_GEMM)
+        blas_gemm(p, p.slots + op.slot);
+    else if (op.kind == PACKED_GEMM)
+        packed_gemm(p.slots + op.slot);
+    else if (op.kind == OWN_GEMM)
+        own_gemm(p.slots + op.slot);
+    else if (op.kind == PACK)
+        pack(p.slots + op.slot);
     else if (op.kind == LAUNCH)
         launch((entry_t*)op.entry, p.slots + op.slot, op.slots);
     else
@@ -166,6 +199,9 @@ static void work(const Program& p, std::vector<Stream>& streams, uint32_t replay
         stream.busy.store(false, std::memory_order_release);
     }
 }
+
+// Floats that a matrix of depth × cols takes when it is packed.
+extern "C" int64_t rnnopt_packed_size(int64_t depth, int64_t cols) { return gemm::packed_size(depth, cols); }
 
 // Run the plan once with buffer b at bases[b]. `replay` differs from every
 // earlier call's. Returns 0, or 1 (nothing done) where the system gave no thread.

@@ -10,9 +10,14 @@ import numpy as np
 
 from rnnopt import kernels
 from rnnopt.devices.host import blas, compiler
+from rnnopt.devices.host.lowering import Pack, lowered
+from rnnopt.devices.host.memory import aligned_empty
 from rnnopt.operations import FLOAT_BYTES, Copy, Gemm, Launch
 
 FOLDER = Path(__file__).parent
+
+#: Kinds of operations, as executor.cpp numbers them.
+BLAS_GEMM, LAUNCH, COPY, PACK, PACKED_GEMM, OWN_GEMM = range(6)
 
 
 class ProgramStruct(ctypes.Structure):
@@ -23,41 +28,68 @@ class ProgramStruct(ctypes.Structure):
 
 
 class Program:
-    """The arrays that executor.cpp reads (its structs say what is in them)."""
+    """The arrays that executor.cpp reads (its structs say what is in them).
 
-    def __init__(self, plan, names, order, workers):
+    Parameters
+    ----------
+    plan : Plan
+    names : list of str
+        Of the buffers, in the order in which `run` gets their addresses.
+    order : sequence of int
+    workers : int
+    own : bool
+        Whether products that this package makes faster than BLAS are its own
+        (gemm.h, :mod:`rnnopt.devices.host.lowering`); each of them uses one thread.
+    """
+
+    def __init__(self, plan, names, order, workers, own):
         number_of = {name: n for n, name in enumerate(names)}
         operations, slots, waits, relocations = [], [], [], []
+        steps, depends, order = lowered(plan, order, own)
         lists = {operation.stream: [] for operation in plan.operations}
+        packed = {}
 
         def pointer(view):
             relocations.append((len(slots), number_of[view.buffer.name], FLOAT_BYTES * view.offset))
             slots.append(0)
 
-        for operation, depends in zip(plan.operations, plan.dependencies, strict=True):
+        for number, (operation, needed) in enumerate(zip(steps, depends, strict=True)):
             first = len(slots)
             entry = 0
             if isinstance(operation, Gemm):
-                kind = 0
+                kind = OWN_GEMM if own and operation.transpose_a else BLAS_GEMM
                 for view in (operation.out, operation.a, operation.b):
                     pointer(view)
-                slots += [*operation.shape, operation.out.ld, operation.a.ld, operation.b.ld, operation.transpose_b]
+                slots += [*operation.shape, operation.out.ld, operation.a.ld, operation.b.ld,
+                          operation.transpose_a, operation.transpose_b, operation.accumulate]
             elif isinstance(operation, Launch):
-                kind, entry = 1, _entry(operation.kernel)
+                kind, entry = LAUNCH, entry_point(operation.kernel)
                 slots += [operation.rows, operation.cols]
                 for view in operation.operands:
                     pointer(view)
                     slots.append(view.ld)
+                slots += map(kernels.bits, operation.scalars)
             elif isinstance(operation, Copy):
-                kind = 2
+                kind = COPY
                 pointer(operation.out)
                 pointer(operation.source)
                 slots += [operation.out.rows, operation.out.cols, operation.out.ld, operation.source.ld]
-            foreign = [n for n in depends if plan.operations[n].stream != operation.stream]
+            elif isinstance(operation, Pack):
+                kind = PACK
+                packed[number] = aligned_empty((_executor().rnnopt_packed_size(*operation.shape),))
+                slots.append(packed[number].ctypes.data)
+                pointer(operation.source)
+                slots += [*operation.shape[::-1], operation.source.ld, operation.transposed]
+            else:
+                kind, gemm = PACKED_GEMM, operation.gemm
+                pointer(gemm.out)
+                pointer(gemm.a)
+                slots += [packed[operation.pack].ctypes.data, *gemm.shape, gemm.out.ld, gemm.a.ld, gemm.transpose_a, gemm.accumulate]
+            foreign = [n for n in needed if steps[n].stream != operation.stream]
             operations.append((kind, entry, first, len(slots) - first, len(waits), len(foreign)))
             waits += foreign
         for number in order:
-            lists[plan.operations[number].stream].append(number)
+            lists[steps[number].stream].append(number)
 
         starts = np.cumsum([0] + [len(part) for part in lists.values()])
         self._kept = [np.array(rows, dtype=np.int64) for rows in
@@ -65,6 +97,7 @@ class Program:
         done = np.zeros(len(operations), dtype=np.uint32)
         self._kept.append(done)
         at = [array.ctypes.data for array in self._kept]
+        self._kept.append(packed)
         self._struct = ProgramStruct(at[0], at[1], at[2], at[3], len(relocations), at[4], at[5], len(lists),
                                      workers, at[6], blas.address("sgemm"), blas.address("sgemv"))
         self._replays = 0
@@ -79,13 +112,16 @@ class Program:
 
 @cache
 def _executor():
-    library = ctypes.CDLL(str(compiler.build("executor", (FOLDER / "executor.cpp").read_text(encoding="utf-8"), {})))
+    source, header = ((FOLDER / name).read_text(encoding="utf-8") for name in ("executor.cpp", "gemm.h"))
+    library = ctypes.CDLL(str(compiler.build("executor", source, {"gemm.h": header})))
+    library.rnnopt_packed_size.argtypes = [ctypes.c_int64, ctypes.c_int64]
+    library.rnnopt_packed_size.restype = ctypes.c_int64
     library.rnnopt_replay.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
     library.rnnopt_replay.restype = ctypes.c_int
     return library
 
 
-def _entry(kernel):
+def entry_point(kernel: str) -> int:
     """Address of the entry point of `kernel`, its file built on first use."""
     library = _library(kernels.get(kernel).file)
     return ctypes.cast(getattr(library, f"{kernel}__entry"), ctypes.c_void_p).value

@@ -146,7 +146,7 @@ class Function:
                     gpu.array(value, 1)
             buffer = ctypes.create_string_buffer(packed)
             pointers = (ctypes.c_void_p * len(offsets))(*(ctypes.addressof(buffer) + at for at in offsets))
-            ENTRY(program._entry(self._name))(pointers, 0, 1)
+            ENTRY(program.entry_point(self._name))(pointers, 0, 1)
 
         stream.add(run)
 

@@ -6,9 +6,24 @@ import threading
 import numpy as np
 import pytest
 from fake_cuda import LogicError
-from helpers import SUBSETS, TOLERANCE, error, flat, identical, label, problem, random_order, run, scattered, sized
+from helpers import (
+    SUBSETS,
+    TOLERANCE,
+    error,
+    flat,
+    gradient_errors,
+    identical,
+    label,
+    problem,
+    random_order,
+    run,
+    scattered,
+    sized,
+    training,
+)
 
 import rnnopt
+from rnnopt import cells
 from rnnopt.devices import resolve
 from rnnopt.devices.cuda import context
 from rnnopt.devices.cuda.executable import CudaExecutable
@@ -183,3 +198,24 @@ def test_at_exit_handles_go_before_the_context_and_the_context_is_released(gpu):
 def test_flushing_the_cache_keeps_no_memory(gpu):
     resolve("cuda").flush_cache()
     assert (gpu.used, gpu.depth) == (0, 0)
+
+
+@pytest.mark.parametrize("cell", cells.CELLS)
+@pytest.mark.parametrize("stage", ["naive", "wavefront"])
+def test_gradients_agree_with_the_reference_however_the_streams_run(gpu, cell, stage):
+    drawn = training(sized(cell=cell, bidirectional=True, dropout=0.3))
+    assert max(gradient_errors(drawn.run("cuda", stage), drawn.solution()).values()) <= TOLERANCE
+
+
+def test_the_backward_pass_shares_the_memory_of_the_forward_pass_and_ends_with_it(gpu):
+    drawn = training(SPEC)
+    network = rnnopt.compile(SPEC, drawn.problem.weights, device="cuda", training=True)
+    network(drawn.problem.inputs)
+    network.backward(drawn.d_outputs)
+    both = network.plan.buffers | network.backward_plan.buffers
+    assert gpu.used == sum(buffer.nbytes for buffer in both.values())
+    network.executable.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        network.backward_executable.replay()
+    network.backward_executable.close()
+    assert gpu.used == 0

@@ -13,7 +13,8 @@ from rnnopt.operations import Buffer, Gemm, Launch
 
 def launch_of(kernel, rows, cols):
     operands = [Buffer(name, (rows, cols), "scratch")[:, :] for name, _ in kernels.get(kernel).matrices]
-    return Launch(kernel, rows, cols, tuple(operands))
+    scalars = tuple(7 if kind == "int" else 0.5 for _, kind in kernels.get(kernel).scalars)
+    return Launch(kernel, rows, cols, tuple(operands), scalars=scalars)
 
 
 @pytest.mark.parametrize(("rows", "cols", "grid", "threads"), [
@@ -35,13 +36,15 @@ def test_a_kernel_that_works_in_tiles_gets_a_block_per_tile(rows, cols, grid):
 
 @pytest.mark.parametrize("kernel", kernels.catalogue())
 def test_packed_arguments_are_what_the_signature_says(kernel):
-    """Two ints, then for each matrix a pointer, aligned to 8 bytes, and an int."""
+    """Two ints, then for each matrix a pointer, aligned to 8 bytes, and an int, then the scalars."""
     operation = launch_of(kernel, 3, 5)
     packed = struct.pack(launches.argument_format(kernel), *launches.arguments(operation, lambda view: 2**40 + view.offset))
     assert struct.unpack_from("ii", packed) == (3, 5)
     for number in range(len(operation.operands)):
         assert struct.unpack_from("Pi", packed, 8 + 16 * number) == (2**40, 5)
-    assert len(packed) == 8 + 16 * len(operation.operands) - 4
+    scalars = struct.unpack_from("".join(kind[0] for _, kind in kernels.get(kernel).scalars), packed, 4 + 16 * len(operation.operands))
+    assert scalars == operation.scalars
+    assert len(packed) == 4 + 16 * len(operation.operands) + 4 * len(scalars)
 
 
 def test_arguments_point_at_the_first_element_and_carry_the_leading_dimension():
@@ -50,16 +53,18 @@ def test_arguments_point_at_the_first_element_and_carry_the_leading_dimension():
     assert launches.arguments(operation, lambda view: 4 * view.offset) == [3, 5, 4 * 65, 20, 4 * 10, 0, 4 * 15, 20]
 
 
+@pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize(("rows", "cols", "inner"), [(1, 1, 1), (3, 4, 5), (1, 7, 2), (6, 1, 3)])
-def test_gemm_is_the_row_major_product_within_wider_matrices(gpu, rows, cols, inner, transpose_b):
+def test_gemm_is_the_row_major_product_within_wider_matrices(gpu, rows, cols, inner, transpose_a, transpose_b, accumulate):
     """And no element beside the product changes."""
     rng = np.random.default_rng(0)
-    shape_b = (cols, inner) if transpose_b else (inner, cols)
+    shape_a, shape_b = (inner, rows) if transpose_a else (rows, inner), (cols, inner) if transpose_b else (inner, cols)
     buffers = {name: Buffer(name, (r + 2, c + 3), "scratch")
-               for name, (r, c) in {"out": (rows, cols), "a": (rows, inner), "b": shape_b}.items()}
+               for name, (r, c) in {"out": (rows, cols), "a": shape_a, "b": shape_b}.items()}
     views = {name: buffer[1:-1, 2:-1] for name, buffer in buffers.items()}
-    operation = Gemm(views["out"], views["a"], views["b"], transpose_b)
+    operation = Gemm(views["out"], views["a"], views["b"], transpose_a, transpose_b, accumulate)
     cuda = sys.modules["pycuda.driver"]
     primary = cuda.Device(0).retain_primary_context()
     primary.push()
@@ -74,5 +79,6 @@ def test_gemm_is_the_row_major_product_within_wider_matrices(gpu, rows, cols, in
     cublas.gemm(cublas.open_handle(stream.handle), operation, addresses["out"], addresses["a"], addresses["b"])()
     stream.synchronize()
     a, b = (arrays[name][1:-1, 2:-1] for name in "ab")
-    before[1:-1, 2:-1] = a @ (b.T if transpose_b else b)
+    before[1:-1, 2:-1] *= accumulate
+    before[1:-1, 2:-1] += (a.T if transpose_a else a) @ (b.T if transpose_b else b)
     np.testing.assert_allclose(arrays["out"], before, rtol=1e-5, atol=1e-6)

@@ -36,28 +36,31 @@ def test_a_plan_of_one_operation_of_each_kind_works():
     x, w, y = square("x", "input"), square("w", "weight"), square("y", "output")
     a, b = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
     arrays = {"x": a, "w": b}
-    assert (replay([Gemm(y[:, :], x[:, :], w[:, :], False)], arrays, "y") == a @ b).all()
-    assert (replay([Gemm(y[:, :], x[:, :], w[:, :], True)], arrays, "y") == a @ b.T).all()
+    assert (replay([Gemm(y[:, :], x[:, :], w[:, :])], arrays, "y") == a @ b).all()
+    assert (replay([Gemm(y[:, :], x[:, :], w[:, :], transpose_b=True)], arrays, "y") == a @ b.T).all()
     assert (replay([Launch("add", 3, 3, (x[:, :], w[:, :], y[:, :]))], arrays, "y") == a + b).all()
     assert (replay([Copy(y[:, :], x[:, :])], arrays, "y") == a).all()
 
 
-@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("rows", [1, 2])
-def test_products_of_parts_of_buffers(rows, transpose):
+def test_products_of_parts_of_buffers(rows, transpose_a, transpose_b, accumulate):
     """Also of single rows and columns, where a matrix-vector product is taken."""
     rng = np.random.default_rng(0)
-    x, w, y = Buffer("x", (4, 6), "input"), Buffer("w", (5, 6), "weight"), Buffer("y", (4, 7), "output")
-    a, b = rng.standard_normal((4, 6), dtype=np.float32), rng.standard_normal((5, 6), dtype=np.float32)
+    x, w, y = Buffer("x", (6, 6), "input"), Buffer("w", (6, 6), "weight"), Buffer("y", (6, 7), "output")
+    a, b = rng.standard_normal((2, 6, 6), dtype=np.float32)
     for cols in (1, 3):
         for inner in (1, 4):
-            part, array = (w[1:1 + cols, 2:2 + inner], b[1:1 + cols, 2:2 + inner].T) if transpose else \
-                          (w[1:1 + inner, 2:2 + cols], b[1:1 + inner, 2:2 + cols])
+            of_a, of_b = (slice(1, 1 + rows), slice(1, 1 + inner)), (slice(1, 1 + inner), slice(2, 2 + cols))
+            of_a, of_b = of_a[::-1] if transpose_a else of_a, of_b[::-1] if transpose_b else of_b
             fill = Copy(y[:, 0:6], x[:, :])
-            gemm = Gemm(y[2:2 + rows, 3:3 + cols], x[1:1 + rows, 1:1 + inner], part, transpose)
+            gemm = Gemm(y[2:2 + rows, 3:3 + cols], x[of_a], w[of_b], transpose_a, transpose_b, accumulate)
             result = replay([fill, gemm], {"x": a, "w": b}, "y")
             expected = a.copy()
-            expected[2:2 + rows, 3:3 + cols] = a[1:1 + rows, 1:1 + inner] @ array
+            expected[2:2 + rows, 3:3 + cols] *= accumulate
+            expected[2:2 + rows, 3:3 + cols] += (a[of_a].T if transpose_a else a[of_a]) @ (b[of_b].T if transpose_b else b[of_b])
             assert result[:, :6] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 

@@ -9,7 +9,7 @@ from rnnopt.devices.host import compiler, program
 from rnnopt.devices.host.checked import build
 
 HARNESS = Path(__file__).with_name("replay_races.cpp").read_text(encoding="utf-8")
-EXECUTOR = (program.FOLDER / "executor.cpp").read_text(encoding="utf-8")
+EXECUTOR, GEMM = ((program.FOLDER / name).read_text(encoding="utf-8") for name in ("executor.cpp", "gemm.h"))
 RACE = 66  # ThreadSanitizer's exit status
 
 
@@ -18,7 +18,7 @@ def replay(seed, streams, workers, dropped=0, executor=EXECUTOR):
         prefix = build.runner("races")[:-1]
     except DeviceUnavailable as missing:
         pytest.skip(str(missing))
-    command = compiler.build("replay_races", HARNESS, {"executor.cpp": executor}, build.flags("races"))
+    command = compiler.build("replay_races", HARNESS, {"executor.cpp": executor, "gemm.h": GEMM}, build.flags("races"))
     return build.execute([*prefix, str(command), *map(str, (seed, streams, workers, dropped))], timeout=100)
 
 

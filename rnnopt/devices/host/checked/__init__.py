@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,8 @@ class Case:
         Threads of a block, 1 to 1024.
     grid : tuple of int
         Blocks in x and in y.
+    scalars : dict of str to int or float
+        Value of each parameter after the matrices.
     """
 
     kernel: str
@@ -51,6 +53,7 @@ class Case:
     lds: dict[str, int]
     block: int = 32
     grid: tuple[int, int] = (1, 1)
+    scalars: dict[str, int | float] = field(default_factory=dict)
 
     def __str__(self):
         return f"{self.kernel}, {self.rows} × {self.cols}, block {self.block}, grid {self.grid[0]} × {self.grid[1]}"
@@ -121,6 +124,9 @@ def _encode(file, known, cases):
         if sorted(case.arrays) != sorted(matrices) or sorted(case.lds) != sorted(matrices):
             raise ValueError(f"kernel {case.kernel} takes {', '.join(matrices)}; "
                              f"got arrays {', '.join(case.arrays)} and lds {', '.join(case.lds)}")
+        if list(case.scalars) != [name for name, _ in kernel.scalars]:
+            raise ValueError(f"kernel {case.kernel} takes the scalars {', '.join(name for name, _ in kernel.scalars) or 'none'}; "
+                             f"got {', '.join(case.scalars) or 'none'}")
         if min(case.rows, case.cols, *case.grid) < 1 or not 1 <= case.block <= 1024:
             raise ValueError(f"rows, cols and grid must be at least 1 and block 1 to 1024; got {case}")
         for name, array in case.arrays.items():
@@ -128,9 +134,10 @@ def _encode(file, known, cases):
                 raise TypeError(f"array {name} must be float32 of one dimension, got {array.dtype} of {array.ndim}")
         own = list({id(array): array for array in case.arrays.values()}.values())
         index = {id(array): n for n, array in enumerate(own)}
-        header = [number, case.rows, case.cols, case.block, *case.grid, len(own), len(matrices), *map(len, own)]
+        scalars = [kernels.bits(value) for value in case.scalars.values()]
+        header = [number, case.rows, case.cols, case.block, *case.grid, len(own), len(matrices), len(scalars), *map(len, own)]
         header += [value for name in matrices for value in (index[id(case.arrays[name])], case.lds[name])]
-        parts += [np.int64(header), *own]
+        parts += [np.int64([*header, *scalars]), *own]
     return b"".join(part.tobytes() for part in parts)
 
 

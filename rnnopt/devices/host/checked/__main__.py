@@ -15,8 +15,8 @@ from rnnopt.devices.host import checked, compiler
 from rnnopt.devices.host.checked.build import SANITIZERS
 from rnnopt.devices.host.checked.report import SanitizerError
 
-# In a file's comments: "x is rows × cols", "c_prev, c  rows × H", "bias_ih  4H"; H is another word for cols.
-_DIM = r"(?:rows|\d* ?cols|\d*H)"
+# In a file's comments: "x is rows × cols", "c_prev, c  rows × H", "bias_ih  4H"; H is another word for cols. "key  8" has that many.
+_DIM = r"(?:rows|\d* ?cols|\d*H|\d+)"
 _SHAPE = re.compile(rf"(\w+(?:, \w+)*)(?: is|:)? +({_DIM}(?: × {_DIM})?)(?!\w)")
 
 
@@ -27,7 +27,7 @@ def main(arguments=None) -> int:
         description="Run CUDA kernels with real threads on this CPU and look for accesses outside arrays, races and "
                     "missed barriers. The inputs are random; their shapes are read from the file's comments "
                     "('y is cols × rows'), and are rows × cols where those say nothing.")
-    parser.add_argument("file", type=Path, help="a .cu file whose kernels take (int rows, int cols, matrices)")
+    parser.add_argument("file", type=Path, help="a .cu file whose kernels take (int rows, int cols, matrices, scalars)")
     parser.add_argument("--kernel", help="only this one (default: each of the file)")
     parser.add_argument("--block", type=_size, default=33, help="threads of a block (default: 33, a warp and one)")
     parser.add_argument("--grid", type=_pair, default=(2, 2), metavar="XxY", help="blocks in x and in y (default: 2x2)")
@@ -79,7 +79,8 @@ def random_case(kernel, source, rows, cols, block, grid, seed) -> checked.Case:
         size = int(np.prod(shape))
         arrays[name] = np.full(size, np.nan, np.float32) if written else rng.standard_normal(size, dtype=np.float32)
         lds[name] = shape[1] if len(shape) == 2 else 0
-    return checked.Case(kernel.name, rows, cols, arrays, lds, block, grid)
+    scalars = {name: 1 if kind == "int" else 0.5 for name, kind in kernel.scalars}
+    return checked.Case(kernel.name, rows, cols, arrays, lds, block, grid, scalars)
 
 
 def shapes(source: str, rows: int, cols: int) -> dict[str, tuple[int, ...]]:
@@ -93,6 +94,8 @@ def shapes(source: str, rows: int, cols: int) -> dict[str, tuple[int, ...]]:
 
 
 def _extent(dimension, rows, cols):
+    if dimension.isdigit():
+        return int(dimension)
     return rows if dimension == "rows" else int(re.match(r"\d*", dimension)[0] or 1) * cols
 
 

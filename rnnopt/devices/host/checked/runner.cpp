@@ -2,9 +2,10 @@
 //
 // checked/__init__.py writes the cases, in int64 but for the data, which is float:
 //   number of cases, then for each
-//   kernel, rows, cols, threads of a block, blocks in x, in y, arrays, matrices
+//   kernel, rows, cols, threads of a block, blocks in x, in y, arrays, matrices, scalars
 //   length of each array
 //   (array, leading dimension) of each matrix
+//   value of each scalar, in the low bytes
 //   data of each array
 // The results file is the data of all arrays after each case. The third file
 // says what is where in the case under way: a report knows only addresses.
@@ -72,6 +73,7 @@ static void run_case(int64_t number, const Library& library, std::ifstream& case
     std::vector<Array> arrays(next(cases));
     struct Matrix { float* data; int ld; };
     std::vector<Matrix> matrices(next(cases));
+    std::vector<int64_t> scalars(next(cases));
     for (Array& array : arrays) {
         array.length = next(cases);
         array.data.reset(new float[array.length]);
@@ -81,6 +83,10 @@ static void run_case(int64_t number, const Library& library, std::ifstream& case
         matrix.data = arrays[next(cases)].data.get();
         matrix.ld = next(cases);
         args.insert(args.end(), {&matrix.data, &matrix.ld});
+    }
+    for (int64_t& scalar : scalars) {
+        scalar = next(cases);
+        args.push_back(&scalar);
     }
     for (Array& array : arrays)
         cases.read(reinterpret_cast<char*>(array.data.get()), 4 * array.length);
