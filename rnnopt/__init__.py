@@ -6,11 +6,12 @@
 >>> outputs, (h, c) = network(np.zeros((10, 4, 8), np.float32))
 """
 
-from rnnopt.network import Network, compile
-from rnnopt.schedule import LADDER, SWITCHES, schedule
+from rnnopt.network import Network, TrainingNetwork, compile
+from rnnopt.schedule import LADDER, SWITCHES, TRAINING_LADDER, TRAINING_SWITCHES, schedule, schedule_backward
 from rnnopt.spec import NetworkSpec
 from rnnopt.weights import init_weights
 
 __version__ = "0.1.0"
 
-__all__ = ["LADDER", "SWITCHES", "Network", "NetworkSpec", "compile", "init_weights", "schedule"]
+__all__ = ["LADDER", "SWITCHES", "TRAINING_LADDER", "TRAINING_SWITCHES", "Network", "NetworkSpec", "TrainingNetwork",
+           "compile", "init_weights", "schedule", "schedule_backward"]

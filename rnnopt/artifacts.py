@@ -107,6 +107,24 @@ ITEMS = (
          "paper": {**_TABLE1, "layers": 4, "repeats": 11}},
         {"smoke": 15, "laptop": 90, "paper": 3600},
     ),
+    Item(
+        "06_backward", "Backwards",
+        "Appleyard et al. 2016, backward pass and weight update",
+        "The weights' gradients of all steps can be one GEMM, since no step waits for them; the paper's own figures are not known.",
+        _both("backward"), ("published/gtx1080_backward.csv", "published/m40_cudnn5.csv"),
+        {"smoke": {**_TINY, "layers": 2}, "laptop": {**_TABLE1, "steps": 50, "layers": 4, "repeats": 3},
+         "paper": {**_TABLE1, "layers": 4, "repeats": 31}},
+        {"smoke": 12, "laptop": 90, "paper": 1800},
+    ),
+    Item(
+        "07_cells", "Four cells on one ladder",
+        "Appleyard et al. 2016, the four cells of cuDNN 5",
+        "The optimisations are not the LSTM's alone: GRU and plain RNNs gain from them too.",
+        _both("cells"), ("published/m40_cudnn5.csv",),
+        {"smoke": {**_TINY, "layers": 2}, "laptop": {**_TABLE1, "steps": 20, "layers": 2, "repeats": 5},
+         "paper": {**_TABLE1, "layers": 4, "repeats": 31}},
+        {"smoke": 12, "laptop": 40, "paper": 1800},
+    ),
 )
 
 

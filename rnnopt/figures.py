@@ -6,7 +6,7 @@ import io
 from contextlib import contextmanager
 
 from rnnopt import paths, provenance
-from rnnopt.schedule import LADDER
+from rnnopt.schedule import TRAINING_LADDER
 
 #: Width of a text column and of a page, in inches.
 COLUMN, PAGE = 3.4, 7.0
@@ -19,12 +19,20 @@ STAGE_LABELS = {
     "fused_pointwise": "Fused pointwise",
     "pretransposed_weights": "Pre-transposed weights",
     "batched_inputs": "Batched inputs",
+    "batched_weight_gradients": "Batched weight gradients",
     "wavefront": "Wavefront",
 }
 
 #: A colour per rung (seaborn's colour-blind palette), the same in every figure.
 STAGE_COLOURS = dict(zip(
-    LADDER, ("#949494", "#56b4e9", "#0173b2", "#de8f05", "#cc78bc", "#029e73", "#d55e00"), strict=True))
+    TRAINING_LADDER, ("#949494", "#56b4e9", "#0173b2", "#de8f05", "#cc78bc", "#029e73", "#ca9161", "#d55e00"), strict=True))
+
+#: What a pass of training is called, and its colour.
+PASS_LABELS = {"forward": "forward", "data": "data", "weights": "weights", "backward": "backward, both as one", "step": "whole step"}
+PASS_COLOURS = dict(zip(PASS_LABELS, ("#56b4e9", "#de8f05", "#029e73", "#cc78bc", "#d55e00"), strict=True))
+
+#: What a cell is called.
+CELL_LABELS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN, tanh", "rnn_relu": "RNN, ReLU", "implicit_gru": "Implicit GRU"}
 
 #: Colour and marker of the first, second, … batch size that a figure compares.
 BATCH_STYLES = (("#56b4e9", "o"), ("#0173b2", "s"), ("#d55e00", "^"), ("#029e73", "D"), ("#949494", "v"))

@@ -66,6 +66,14 @@ def compare(name: str, networks: Mapping[str, Network], inputs: np.ndarray, *, r
     LookupError
         If no such record is committed.
     """
+    return remembered(name, networks, inputs, repeats, data, lambda: _measure(networks, inputs, repeats), FIELDS.issubset)
+
+
+def remembered(name, networks, inputs, repeats, data, measured, complete) -> dict:
+    """Return the record of a comparison: kept, committed, or else of what `measured` returns.
+
+    `complete` says whether what a record holds of a network is all that it should hold.
+    """
     if data not in ("live", "recorded"):
         raise ValueError(f"data must be 'live' or 'recorded', got {data!r}")
     if not isinstance(repeats, int) or repeats < 1:
@@ -80,26 +88,25 @@ def compare(name: str, networks: Mapping[str, Network], inputs: np.ndarray, *, r
     key = provenance.hash_json(identity)[:24]
     path = paths.build_dir() / "records" / f"{key}.json"
     record = _read(path)
-    if not _is_of(record, identity):
-        record = {"key": key, **identity, "environment": provenance.environment(),
-                  "networks": _measure(networks, inputs, repeats)}
+    if not _is_of(record, identity, complete):
+        record = {"key": key, **identity, "environment": provenance.environment(), "networks": measured()}
         paths.atomic_write(path, json.dumps(record, indent=1))
     provenance.note("record", f"records/{key}.json", kernels=record["kernels"])
     return record
 
 
-def _is_of(record, identity):
+def _is_of(record, identity, complete):
     """Whether `record` is a whole one of just this comparison: files can be edited, and come from other versions."""
     return (isinstance(record, dict)
             and all(record.get(part) == value for part, value in json.loads(json.dumps(identity)).items())
             and isinstance(record.get("networks"), dict) and record["networks"].keys() == identity["plans"].keys()
-            and all(isinstance(result, dict) and result.keys() >= FIELDS for result in record["networks"].values())
+            and all(isinstance(result, dict) and complete(result) for result in record["networks"].values())
             and "environment" in record)
 
 
 def _committed(name, networks, spec):
     for record in recorded(name):
-        if record["spec"] == vars(spec) and set(networks) <= set(record["networks"]):
+        if record["spec"] == spec.as_dict() and set(networks) <= set(record["networks"]):
             return record
     raise LookupError(f"data/recorded holds no record {name!r} of {spec} with {', '.join(networks)}: "
                       f"use data='live', or the sizes that are recorded")
@@ -115,16 +122,18 @@ def _read(path):
 def _identity(name, networks, inputs, repeats):
     """All that can change the outcome, as JSON."""
     first = next(iter(networks.values()))
-    files = sorted({file for network in networks.values() for file in network.plan.kernel_files})
+    plans = {label: [network.plan, *([network.backward_plan] if hasattr(network, "backward_plan") else [])]
+             for label, network in networks.items()}
+    files = sorted({file for passes in plans.values() for plan in passes for file in plan.kernel_files})
     return {
         "name": name,
         "protocol": {"version": PROTOCOL, "repeats": repeats, "warm_up": 1, "cache": "flushed"},
-        "spec": vars(first.spec),
+        "spec": first.spec.as_dict(),
         "device": first.device.describe(),
         "device_sources": provenance.hash_folder(kernels.FOLDER.parent / "devices" / first.device.name),
         "versions": provenance.versions(),
         "kernels": kernels.hashes(files),
-        "plans": {label: network.plan.fingerprint for label, network in networks.items()},
+        "plans": {label: " ".join(plan.fingerprint for plan in passes) for label, passes in plans.items()},
         "data": provenance.hash_arrays({"inputs": inputs, **first.weights}),
     }
 
@@ -147,15 +156,16 @@ def _measure(networks, inputs, repeats):
     base = next(iter(results.values()))["seconds"]
     for label, result in results.items():
         seconds = result["seconds"]
-        result["median"], result["quartiles"] = median(seconds), _quartiles(seconds)
+        result["median"], result["quartiles"] = median(seconds), quartiles_of(seconds)
         result["gflops"] = networks[label].spec.paper_flops / median(seconds) / 1e9
         # Repeat by repeat, so that what slowed both cancels.
         ratios = [slow / fast for slow, fast in zip(base, seconds, strict=True)]
-        result["speedup"], result["speedup_quartiles"] = median(ratios), _quartiles(ratios)
+        result["speedup"], result["speedup_quartiles"] = median(ratios), quartiles_of(ratios)
     return results
 
 
-def _quartiles(values):
+def quartiles_of(values) -> list[float]:
+    """Return the first and the third quartile."""
     if len(values) < 2:
         return [values[0], values[0]]
     low, _, high = quantiles(values, n=4, method="inclusive")

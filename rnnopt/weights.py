@@ -10,20 +10,26 @@ from rnnopt import cells
 from rnnopt.spec import NetworkSpec
 
 
+def parameter_names(layer: int, reverse: bool = False) -> tuple[str, str, str, str]:
+    """Names of a layer's parameters in one direction, in the order in which a cell takes them: torch's."""
+    suffix = f"_l{layer}_reverse" if reverse else f"_l{layer}"
+    return "weight_ih" + suffix, "weight_hh" + suffix, "bias_ih" + suffix, "bias_hh" + suffix
+
+
 def weight_shapes(spec: NetworkSpec) -> dict[str, tuple[int, ...]]:
     """Names and shapes of all parameters, as ``torch.nn.LSTM.state_dict()`` has them.
 
     Gates are stacked along axis 0 in the order of the cell's ``GATES``:
     ``weight_ih_l{k}`` is (gates × hidden, features), ``weight_hh_l{k}``
     (gates × hidden, hidden), ``bias_ih_l{k}`` and ``bias_hh_l{k}`` (gates × hidden,).
+    A bidirectional layer has the same again with the suffix ``_reverse``.
     """
     rows = cells.get(spec.cell).gates * spec.hidden_size
     shapes = {}
     for layer in range(spec.layers):
-        shapes[f"weight_ih_l{layer}"] = (rows, spec.layer_input_size(layer))
-        shapes[f"weight_hh_l{layer}"] = (rows, spec.hidden_size)
-        shapes[f"bias_ih_l{layer}"] = (rows,)
-        shapes[f"bias_hh_l{layer}"] = (rows,)
+        for reverse in range(spec.directions):
+            of_one = ((rows, spec.layer_input_size(layer)), (rows, spec.hidden_size), (rows,), (rows,))
+            shapes |= zip(parameter_names(layer, bool(reverse)), of_one, strict=True)
     return shapes
 
 
@@ -67,7 +73,8 @@ def checked_weights(spec: NetworkSpec, weights: Mapping[str, np.ndarray], *, fin
     if missing or unknown:
         wrong = [f"lacks {', '.join(sorted(missing))}"] if missing else []
         wrong += [f"has unknown {', '.join(sorted(map(str, unknown)))}"] if unknown else []
-        raise ValueError(f"weights {' and '.join(wrong)}; a {spec.layers}-layer {spec.cell} has {', '.join(shapes)}")
+        kind = f"{spec.layers}-layer {'bidirectional ' * spec.bidirectional}{spec.cell}"
+        raise ValueError(f"weights {' and '.join(wrong)}; a {kind} has {', '.join(shapes)}")
     return {name: checked_array(f"weights[{name!r}]", weights[name], shape, finite=finite)
             for name, shape in shapes.items()}
 

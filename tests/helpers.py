@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rnnopt
-from rnnopt import reference
+from rnnopt import cells, reference
 from rnnopt.devices import DeviceUnavailable
 from rnnopt.devices.host import blas, open_device
 from rnnopt.plan import Plan
@@ -20,13 +20,16 @@ TOLERANCE = reference.TOLERANCE["float32"]
 #: there, whoever computes it. It happens to single elements; in the mean of many, it doesn't.
 CANCELLED = 0.01
 
-#: All subsets of the switches, from none to all.
-SUBSETS = tuple(frozenset(subset) for size in range(len(rnnopt.SWITCHES) + 1)
-                for subset in combinations(rnnopt.SWITCHES, size))
+def _subsets(switches):
+    return tuple(frozenset(subset) for size in range(len(switches) + 1) for subset in combinations(switches, size))
+
+
+#: All subsets of the switches, from none to all; and of those of training.
+SUBSETS, TRAINING_SUBSETS = _subsets(rnnopt.SWITCHES), _subsets(rnnopt.TRAINING_SWITCHES)
 
 
 def label(switches) -> str:
-    return "+".join(switch for switch in rnnopt.SWITCHES if switch in switches) or "naive"
+    return "+".join(switch for switch in rnnopt.TRAINING_SWITCHES if switch in switches) or "naive"
 
 
 class Problem(NamedTuple):
@@ -38,7 +41,7 @@ class Problem(NamedTuple):
     state: tuple | None
 
     def solution(self):
-        """All results of the float64 reference: outputs, final h, final c."""
+        """All results of the float64 reference: outputs, then the final states."""
         with blas.threads(1):  # small products: a second thread would only wait
             outputs, state = reference.forward(self.spec, self.weights, self.inputs, self.state)
         return outputs, *state
@@ -47,74 +50,126 @@ class Problem(NamedTuple):
 def problem(spec, seed=0, with_state=True) -> Problem:
     """Draw weights, inputs and initial state, and assert that they leave the gates spread."""
     rng = np.random.default_rng([seed, 2])
-    whole = (spec.layers, spec.batch, spec.hidden_size)
     # Of unit variance, but bounded: a single feature that is large would saturate every gate there is.
-    inputs = rng.uniform(-np.sqrt(3), np.sqrt(3), (spec.steps, spec.batch, spec.input_size)).astype(np.float32)
-    state = (np.tanh(rng.standard_normal(whole, dtype=np.float32)), rng.standard_normal(whole, dtype=np.float32))
-    drawn = Problem(spec, rnnopt.init_weights(spec, seed), inputs, state if with_state else None)
+    inputs = rng.uniform(-np.sqrt(3), np.sqrt(3), (*spec.rows, spec.input_size)).astype(np.float32)
+    drawn = [rng.standard_normal(spec.state_shape, dtype=np.float32) for _ in cells.get(spec.cell).STATES]
+    state = (np.tanh(drawn[0]), *drawn[1:])
+    p = Problem(spec, rnnopt.init_weights(spec, seed), inputs, state if with_state else None)
     with blas.threads(1):
-        assert_spread(pre_activations(drawn))
-    return drawn
+        assert_spread(pre_activations(p), spec)
+    return p
 
 
-def sized(layers=2, input_size=5, hidden_size=7, batch=3, steps=4) -> rnnopt.NetworkSpec:
-    return rnnopt.NetworkSpec("lstm", layers, input_size, hidden_size, batch, steps)
+def sized(layers=2, input_size=5, hidden_size=7, batch=3, steps=4, cell="lstm", **options) -> rnnopt.NetworkSpec:
+    return rnnopt.NetworkSpec(cell, layers, input_size, hidden_size, batch, steps, **options)
 
 
 def pre_activations(p: Problem) -> np.ndarray:
-    """What the gates of all cells are applied to; an LSTM written once more, from its equations."""
-    sequence, found = p.inputs.astype(np.float64), []
-    for layer in range(p.spec.layers):
-        w, r, b, b2 = (p.weights[f"{name}_l{layer}"].astype(np.float64)
-                       for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-        h, c = (p.state[k][layer].astype(np.float64) if p.state else np.zeros((p.spec.batch, p.spec.hidden_size))
-                for k in range(2))
+    """What the gates of all cells are applied to, in the first layer and, where it reads only that one, in the next ones."""
+    spec, cell, found = p.spec, cells.get(p.spec.cell), []
+    rows = spec.batch_sizes
+    sequence = np.split(p.inputs.reshape(-1, spec.input_size).astype(np.float64), np.cumsum(rows)[:-1])
+    for layer in range(spec.layers if spec.directions == 1 else 1):
+        w, r, b, b2 = parameters = [p.weights[f"{name}_l{layer}"].astype(np.float64)
+                                    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        states = [(part[layer * spec.directions] if p.state else np.zeros(spec.state_shape[1:])).astype(np.float64)
+                  for part in p.state or cell.STATES]
         outputs = []
         for x in sequence:
-            gates = (x @ w.T + h @ r.T + b + b2).reshape(p.spec.batch, 4, p.spec.hidden_size)
-            found.append(gates.ravel())
-            i, f, o = (1 / (1 + np.exp(-gates[:, k])) for k in (0, 1, 3))
-            c = f * c + i * np.tanh(gates[:, 2])
-            h = o * np.tanh(c)
-            outputs.append(h)
-        sequence = np.array(outputs)
+            states = [part[:len(x)] for part in states]
+            found.append((x @ w.T + states[0] @ r.T + b + b2).ravel())
+            states = cell.step(*parameters, x, *states)
+            outputs.append(states[0])
+        sequence = outputs
     return np.concatenate(found)
 
 
-def assert_spread(gates: np.ndarray):
+def assert_spread(gates: np.ndarray, spec=None):
     """Assert that hardly any gate is saturated, so that a wrong one shows in the results.
 
-    A handful of gates is too few for a share of them to mean much: of fewer
-    than 200, some must be free.
+    A handful of gates is too few for a share of them to mean much, and so are those of a single unit: of
+    fewer than 200, some must be free. A ReLU saturates on one side: there it is enough that many are on the other.
     """
+    few = gates.size < 200 or (spec is not None and spec.hidden_size == 1)
+    if spec is not None and spec.cell == "rnn_relu":
+        assert few or 0.1 < np.mean(gates > 0) < 0.95, f"{np.mean(gates > 0):.0%} of the gates are open"
+        return
     free = np.mean(np.abs(gates) < 2.94)  # where the logistic function is within (0.05, 0.95)
-    assert free >= (0.85 if gates.size >= 200 else 0.25), f"only {free:.0%} of the gates are not saturated"
-    if gates.size >= 200:
+    assert free >= (0.25 if few else 0.85), f"only {free:.0%} of the gates are not saturated"
+    if not few:
         assert 0.2 < gates.std() < 2, f"pre-activations have the standard deviation {gates.std():.2g}"
 
 
-def error(results, expected) -> float:
-    """Relative error over all results together, ‖results − expected‖ / ‖expected‖ (see CANCELLED)."""
+def error(results, expected, least=CANCELLED) -> float:
+    """Relative error over all results together, ‖results − expected‖ / ‖expected‖ (see CANCELLED, which is `least`)."""
     got, true = (np.concatenate([np.asarray(part, np.float64).ravel() for part in parts]) for parts in (results, expected))
     assert got.shape == true.shape
-    scale = max(np.linalg.norm(true), CANCELLED * np.sqrt(true.size))
+    scale = max(np.linalg.norm(true), least * np.sqrt(true.size))
     distance = np.linalg.norm(got - true)
     return float(distance / scale) if np.isfinite(distance) else float("inf")
 
 
 def flat(called) -> tuple:
-    """What a network returned, as one tuple: outputs, final h, final c."""
+    """What a network returned, as one tuple: outputs, then the final states."""
     outputs, state = called
     return outputs, *state
 
 
+class Training(NamedTuple):
+    """A problem, and the gradients of a loss that come back to its results."""
+
+    problem: Problem
+    d_outputs: np.ndarray
+    d_state: tuple | None
+    seed: int = 0
+
+    def solution(self) -> dict:
+        """All gradients of the float64 reference."""
+        p = self.problem
+        with blas.threads(1):
+            return reference.backward(p.spec, p.weights, p.inputs, self.d_outputs, self.d_state, p.state, key=(self.seed, 0))
+
+    def run(self, device, stage="wavefront", input_group=None) -> dict:
+        """The same, by a network."""
+        p = self.problem
+        network = rnnopt.compile(p.spec, p.weights, stage=stage, device=device, training=True, input_group=input_group, seed=self.seed)
+        network(p.inputs, p.state)
+        return network.backward(self.d_outputs, self.d_state)
+
+
+def training(spec, seed=0, with_state=True, with_d_state=True) -> Training:
+    """Draw a problem and the gradients of its results."""
+    rng = np.random.default_rng([seed, 3])
+    p = problem(spec, seed, with_state)
+    d_outputs = rng.standard_normal((*spec.rows, spec.output_size), dtype=np.float32)
+    d_state = tuple(rng.standard_normal(spec.state_shape, dtype=np.float32) for _ in cells.get(spec.cell).STATES)
+    return Training(p, d_outputs, d_state if with_d_state else None, seed)
+
+
+def gradient_errors(gradients: dict, expected: dict) -> dict:
+    """Relative error of each gradient by its name.
+
+    A gradient whose root mean square is less than a tenth of that of all is what is left of a sum that
+    cancels, and is measured by that tenth. Of a network of single units all gradients are so few numbers
+    that they are taken together.
+    """
+    assert gradients.keys() == expected.keys()
+    parts = {name: (gradients[name], value) if name == "state" else ((gradients[name],), (value,)) for name, value in expected.items()}
+    everything = [sum((part[side] for part in parts.values()), ()) for side in range(2)]
+    if len(expected["weight_hh_l0"]) <= 4:  # at most four gates of one unit
+        return {"all": error(*everything)}
+    least = 0.1 * np.sqrt(np.mean(np.concatenate([part.ravel() for part in everything[1]])**2))
+    return {name: error(*part, least) for name, part in parts.items()}
+
+
 def run(executable, p: Problem) -> tuple:
     """Load, replay and take the results of an executable."""
-    state = p.state or (np.zeros((p.spec.layers, p.spec.batch, p.spec.hidden_size), np.float32),) * 2
+    names = cells.get(p.spec.cell).STATES
+    state = p.state or (np.zeros(p.spec.state_shape, np.float32),) * len(names)
     executable.load(p.weights)
-    executable.load({"inputs": p.inputs, "initial_h": state[0], "initial_c": state[1]})
+    executable.load({"inputs": p.inputs} | {f"initial_{name}": part for name, part in zip(names, state, strict=True)})
     executable.replay()
-    return tuple(executable.result(name) for name in ("outputs", "final_h", "final_c"))
+    return tuple(executable.result(name) for name in ("outputs", *(f"final_{name}" for name in names)))
 
 
 def identical(results, others) -> bool:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rnnopt import LADDER, figures
+from rnnopt import TRAINING_LADDER, cells, figures, measure_training
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +24,8 @@ def bars():
 
 
 def test_every_rung_has_one_label_and_one_colour():
-    assert list(figures.STAGE_LABELS) == list(figures.STAGE_COLOURS) == list(LADDER)
-    assert len(set(figures.STAGE_LABELS.values())) == len(set(figures.STAGE_COLOURS.values())) == len(LADDER)
+    assert list(figures.STAGE_LABELS) == list(figures.STAGE_COLOURS) == list(TRAINING_LADDER)
+    assert len(set(figures.STAGE_LABELS.values())) == len(set(figures.STAGE_COLOURS.values())) == len(TRAINING_LADDER)
 
 
 def test_figure_is_written_three_times_and_shown_with_its_text(build_folder, tmp_path):
@@ -53,3 +53,8 @@ def test_figure_without_alternative_text_is_refused(alt, build_folder):
     with pytest.raises(ValueError, match="needs alternative text"):
         figures.save(bars(), "bars", alt)
     assert not build_folder.exists()
+
+
+def test_every_cell_has_a_name():
+    assert list(figures.CELL_LABELS) == list(cells.CELLS)
+    assert list(figures.PASS_LABELS) == list(figures.PASS_COLOURS) == list(measure_training.PASSES)

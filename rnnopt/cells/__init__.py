@@ -7,7 +7,7 @@ from importlib import import_module
 from rnnopt.names import did_you_mean
 
 #: Name of a cell -> the module of this folder that defines it.
-CELLS = ("lstm",)
+CELLS = ("lstm", "gru", "rnn_tanh", "rnn_relu", "implicit_gru")
 
 
 def get(name: str):

@@ -3,3 +3,7 @@
 
 def pointwise(emit, cell, operands):
     cell.fused(emit, operands)
+
+
+def pointwise_backward(emit, cell, operands):
+    cell.fused_backward(emit, operands)

@@ -7,7 +7,7 @@ of the functions below.
 
 from __future__ import annotations
 
-from rnnopt.schedule.builder import Weight
+from rnnopt.schedule.builder import Weight, part
 
 
 def products(emit, x, weight, out, hidden, stream):
@@ -17,17 +17,42 @@ def products(emit, x, weight, out, hidden, stream):
     reads `x` anew.
     """
     for start in range(0, out.cols, hidden):
-        part, transpose = weight.outputs(start, start + hidden)
-        emit.gemm(out.buffer[(*_rows(out), slice(start, start + hidden))], x, part, transpose, stream)
-
-
-def _rows(view):
-    return [slice(*extent) for extent in view.box[:-1]]
+        view, transpose = weight.outputs(start, start + hidden)
+        emit.gemm(part(out, start, start + hidden), x, view, stream, transpose_b=transpose)
 
 
 def pointwise(emit, cell, operands):
     """The rest of the cell: a kernel for each elementary operation."""
     cell.unfused(emit, operands)
+
+
+def gradient_products(emit, gradients, weight, out, accumulate, hidden, stream):
+    """The gradient of what was multiplied by `weight`: a GEMM for each gate, added up.
+
+    `gradients` are (view, first gate, gate after the last): the gradient of the product, in parts.
+    """
+    for view, first, end in gradients:
+        for gate in range(first, end):
+            emit.gemm(out, part(view, (gate - first) * hidden, (gate - first + 1) * hidden),
+                      weight[gate * hidden:(gate + 1) * hidden, :], stream, accumulate=accumulate or gate > 0)
+
+
+def pointwise_backward(emit, cell, operands):
+    """The rest of the cell, backwards: a kernel for each elementary operation."""
+    cell.unfused_backward(emit, operands)
+
+
+def weight_gradient(emit, gradients, x, out, accumulate, hidden, stream):
+    """The gradient of a weight from that of its product with `x`: a GEMM for each gate."""
+    for view, first, end in gradients:
+        for gate in range(first, end):
+            emit.gemm(out[gate * hidden:(gate + 1) * hidden, :], part(view, (gate - first) * hidden, (gate - first + 1) * hidden),
+                      x, stream, transpose_a=True, accumulate=accumulate)
+
+
+def weight_group(steps):
+    """Steps that share a GEMM of a weight's gradient: one."""
+    return 1
 
 
 def prepare(emit, buffer, stream):
@@ -41,7 +66,7 @@ def input_group(steps):
 
 
 def part_stream(part):
-    """Stream of the ``"input"`` or the ``"recurrent"`` part of a layer: the same."""
+    """Stream of a part of a layer, ``"input"``, ``"recurrent"``, or the gradient of its weight: the same."""
     return 0
 
 

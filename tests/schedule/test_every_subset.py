@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rnnopt
-from rnnopt.schedule import builder
+from rnnopt.schedule import operands
 
 HIDDEN, BATCH, STEPS, LAYERS, WORKERS = (1, 7, 32, 100), (1, 2, 3, 64), (1, 2, 17), (1, 2, 4), (None, 1, 2, 3)
 
@@ -43,8 +43,8 @@ def results(p, switches, group=2):
 def test_gates_taken_for_one_another_exceed_the_tolerance(monkeypatch):
     """Planted: as the sample that accompanies the paper does, unnoticed, at batches above one."""
     p = problem(sized(batch=3))
-    right = builder.CellOperands.gate
-    monkeypatch.setattr(builder.CellOperands, "gate", lambda self, view, k: right(self, view, {1: 2, 2: 1}.get(k, k)))
+    right = operands.CellOperands.gate
+    monkeypatch.setattr(operands.CellOperands, "gate", lambda self, view, k: right(self, view, {1: 2, 2: 1}.get(k, k)))
     assert error(results(p, ()), p.solution()) > 100 * TOLERANCE
 
 
