@@ -145,7 +145,17 @@ class NetworkSpec:
         from DeepBench's rule by a factor of about two: never mix them.
         """
         gates = cells.get(self.cell).gates
-        return self.layers * self.steps * 2 * gates * 2 * self.hidden_size * self.batch * (self.hidden_size + 1)
+        return self.layers * self.directions * 2 * gates * 2 * self.hidden_size * sum(self.batch_sizes) * (self.hidden_size + 1)
+
+    @property
+    def cudnn_flops(self) -> int:
+        """FLOPs of a forward pass, and of each half of a backward pass, as NVIDIA's cuDNN 5 sample counts them.
+
+        (2 × gates) × 2 × hidden² × steps × batch × layers × directions: products
+        only, input size = hidden size. A whole backward pass, data and weights, counts twice that.
+        """
+        gates = cells.get(self.cell).gates
+        return self.layers * self.directions * 2 * gates * 2 * self.hidden_size**2 * sum(self.batch_sizes)
 
 
 def positive_integer(name: str, value) -> int:
