@@ -20,6 +20,15 @@ from rnnopt.schedule import schedule_backward
 PASSES = {"forward": 1, "data": 1, "weights": 1, "backward": 2, "step": 3}
 
 
+def tolerance(cell: str) -> float:
+    """Return the largest accepted error of a gradient, relative to the float64 reference.
+
+    A ReLU whose argument is 0 but for rounding may be open in float32 and closed in float64. Among a
+    million there is about one, and it changes the gradient by as much as that unit's share.
+    """
+    return 1e-2 if cell == "rnn_relu" else reference.TOLERANCE["float32"]
+
+
 def sample_gradients(spec, seed: int = 0) -> np.ndarray:
     """Draw gradients of the outputs, float32, from N(0, 1)."""
     return np.random.default_rng([seed, 4]).standard_normal((*spec.rows, spec.output_size), dtype=np.float32)
@@ -50,7 +59,7 @@ def compare(name: str, networks: Mapping[str, TrainingNetwork], inputs: np.ndarr
     Raises
     ------
     rnnopt.measure.WrongResult
-        If a gradient's error is above :data:`rnnopt.reference.TOLERANCE`; nothing is timed then.
+        If a gradient's error is above :func:`tolerance`; nothing is timed then.
     LookupError
         If no such record is committed.
     """
@@ -67,9 +76,9 @@ def _measure(networks, inputs, stages, repeats, seed):
         network(inputs)
         gradients = network.backward(d_outputs)
         error = max(reference.relative_error(gradients[key], value) for key, value in expected.items() if key != "state")
-        if not error <= reference.TOLERANCE["float32"]:
+        if not error <= tolerance(first.spec.cell):
             raise measure.WrongResult(f"{label} has gradients that differ from the float64 reference by {error:.2g} "
-                                      f"(relative; {reference.TOLERANCE['float32']:g} is allowed): not timed")
+                                      f"(relative; {tolerance(first.spec.cell):g} is allowed): not timed")
         passes[label], plans = _passes(network, stages.get(label))
         results[label] = {"error": error, "plans": {key: plan.counts() for key, plan in plans.items()}, "seconds": {}}
     for _ in range(repeats):
