@@ -59,7 +59,7 @@ lint: .venv/ready ## check style
 
 lock: .venv/ready ## resolve the lock files anew from pyproject.toml
 	@$(PIP) "$(UV)"
-	@$(LOCK) pyproject.toml --extra paper --extra test --extra lint --universal --fork-strategy fewest --generate-hashes --upgrade -o requirements.lock
+	@$(LOCK) pyproject.toml --extra data --extra paper --extra test --extra lint --universal --fork-strategy fewest --generate-hashes --upgrade -o requirements.lock
 	@sed -n 's/^peers = \["\(.*\)"\]/\1/p' pyproject.toml | MACOSX_DEPLOYMENT_TARGET=14.0 $(LOCK) - --python-platform macos --constraints requirements.lock --upgrade -o requirements-peers.lock
 
 clean: ## delete the environment and everything that was generated

@@ -123,7 +123,17 @@ ITEMS = (
         _both("cells"), ("published/m40_cudnn5.csv",),
         {"smoke": {**_TINY, "layers": 2}, "laptop": {**_TABLE1, "steps": 20, "layers": 2, "repeats": 5},
          "paper": {**_TABLE1, "layers": 4, "repeats": 31}},
-        {"smoke": 12, "laptop": 40, "paper": 1800},
+        {"smoke": 12, "laptop": 20, "paper": 1800},
+    ),
+    Item(
+        "08_training", "Training on real data",
+        "Appleyard et al. 2016, training",
+        "Training takes weeks to months (abstract): the same losses come sooner when its parallelism is exposed.",
+        _both("training"), (),
+        {"smoke": {"window": 32, "layers": 2, "hidden_size": 12, "batch": 10, "epochs": 1, "most": 60},
+         "laptop": {"window": 128, "layers": 2, "hidden_size": 64, "batch": 50, "epochs": 4, "most": 2000},
+         "paper": {"window": 128, "layers": 4, "hidden_size": 256, "batch": 50, "epochs": 30, "most": 2000}},
+        {"smoke": 10, "laptop": 20, "paper": 900},
     ),
 )
 

@@ -41,7 +41,7 @@ def save(frame, name: str, caption: str, records: Iterable[dict] = ()):
 
 
 def device_text(record: dict) -> str:
-    """The device of a record, for a caption."""
+    """The device of a record, for a caption; ``{"device": device.describe()}`` will do for one."""
     device = record["device"]
     return f"{device['what']} ({device['device']}{', ' + str(device['cores']) + ' cores' if 'cores' in device else ''})"
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rnnopt import cells
+from rnnopt.arrays import as_numpy
 from rnnopt.spec import NetworkSpec
 
 
@@ -80,9 +81,8 @@ def checked_weights(spec: NetworkSpec, weights: Mapping[str, np.ndarray], *, fin
 
 
 def checked_array(name, array, shape, *, finite=False):
-    """Return `array` as a C-contiguous float32 array of `shape`, or raise with its `name`."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name} must be a NumPy array of float32, got {type(array).__name__}")
+    """Return `array` as a C-contiguous float32 array of `shape`, or raise with its `name` (see :func:`rnnopt.arrays.as_numpy`)."""
+    array = as_numpy(name, array)
     if array.dtype != np.float32:
         raise TypeError(f"{name} must be float32, got {array.dtype}: convert it with .astype(np.float32)")
     if array.shape != tuple(shape):

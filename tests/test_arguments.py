@@ -50,9 +50,9 @@ def test_inputs_that_are_no_array_are_refused(drawn, device, wrong):
         compiled(drawn, device)(wrong)
 
 
-def test_torch_tensors_are_refused(drawn, device, torch):
-    with pytest.raises(TypeError, match="^inputs must be a NumPy array of float32, got Tensor$"):
-        compiled(drawn, device)(torch.zeros(drawn.inputs.shape))
+def test_torch_tensors_that_require_gradients_are_refused(drawn, device, torch):
+    with pytest.raises(TypeError, match=r"^inputs requires gradients, which can't follow it here: give inputs\.detach\(\)$"):
+        compiled(drawn, device)(torch.zeros(drawn.inputs.shape, requires_grad=True))
 
 
 def test_a_wrong_state_is_refused_and_said_which_part(drawn, device):

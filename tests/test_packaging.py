@@ -57,16 +57,16 @@ def version(pin: Requirement) -> str:
 
 
 def test_conda_environment_names_the_same_dependencies_as_the_package():
-    assert conda_bounds("environment.yml") == bounds(named("paper", "test"))
+    assert conda_bounds("environment.yml") == bounds(named("data", "paper", "test"))
 
 
 def test_gpu_environment_adds_just_the_cuda_extra():
-    assert conda_bounds("environment-gpu.yml") == bounds(named("paper", "test", "cuda"))
+    assert conda_bounds("environment-gpu.yml") == bounds(named("data", "paper", "test", "cuda"))
 
 
 def test_lock_pins_every_dependency_within_its_bounds():
     pins = locked("requirements.lock")
-    for name, wanted in named("paper", "test", "lint").items():
+    for name, wanted in named("data", "paper", "test", "lint").items():
         assert version(pins[name]) in wanted.specifier, f"{pins[name]} is locked, {wanted} is asked for"
 
 

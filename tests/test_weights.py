@@ -99,9 +99,11 @@ def test_what_is_no_array_is_refused_by_name(wrong):
         checked_weights(SPEC, init_weights(SPEC) | {"bias_ih_l1": wrong})
 
 
-def test_a_torch_tensor_is_refused_by_name(torch):
-    with pytest.raises(TypeError, match=r"^weights\['bias_ih_l1'\] must be a NumPy array of float32, got Tensor$"):
-        checked_weights(SPEC, init_weights(SPEC) | {"bias_ih_l1": torch.zeros(28)})
+def test_a_torch_tensor_shares_its_memory_and_one_that_requires_gradients_is_refused_by_name(torch):
+    tensor = torch.zeros(28)
+    assert checked_weights(SPEC, init_weights(SPEC) | {"bias_ih_l1": tensor})["bias_ih_l1"].ctypes.data == tensor.data_ptr()
+    with pytest.raises(TypeError, match=r"^weights\['bias_ih_l1'\] requires gradients, which can't follow it here: give "):
+        checked_weights(SPEC, init_weights(SPEC) | {"bias_ih_l1": tensor.requires_grad_()})
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])

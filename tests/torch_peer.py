@@ -7,7 +7,8 @@ import rnnopt
 from rnnopt import cells, packing
 
 #: Cells that PyTorch has.
-PEERS = {"lstm": ("LSTM", {}), "gru": ("GRU", {}), "rnn_tanh": ("RNN", {"nonlinearity": "tanh"}), "rnn_relu": ("RNN", {"nonlinearity": "relu"})}
+PEERS = {"lstm": ("LSTM", {}), "gru": ("GRU", {}), "rnn_tanh": ("RNN", {"nonlinearity": "tanh"}),
+         "rnn_relu": ("RNN", {"nonlinearity": "relu"})}
 
 
 @st.composite

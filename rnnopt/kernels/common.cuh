@@ -21,6 +21,7 @@
 
 __device__ inline float exp_of(float x) { return __expf(x); }
 __device__ inline float tanh_of(float x) { return tanhf(x); }
+__device__ inline float sqrt_of(float x) { return sqrtf(x); }
 #endif
 
 __device__ inline float sigmoid_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }

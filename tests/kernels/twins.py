@@ -89,6 +89,20 @@ def dropped(x, key, first, layer, threshold, scale):
     return ((mask != 0) * x * np.float32(scale),)
 
 
+def sgd(settings, gradient, velocity, weight):
+    rate, momentum, decay, factor, *_ = settings[0]
+    velocity = momentum * velocity + factor * gradient + decay * weight
+    return velocity, weight - rate * velocity
+
+
+def adam(settings, gradient, mean, square, weight):
+    rate, beta1, beta2, epsilon, decay, factor, correction, _ = settings[0]
+    d = factor * gradient + decay * weight
+    mean, square = beta1 * mean + (1 - beta1) * d, beta2 * square + (1 - beta2) * d**2
+    return mean, square, weight - rate * mean / (np.sqrt(square) * correction + epsilon)
+
+
+EIGHT = lambda rows, cols: (8,)  # noqa: E731
 G3, B3 = (lambda rows, cols: (rows, 3 * cols)), (lambda rows, cols: (3 * cols,))
 ROW = lambda rows, cols: (cols,)  # noqa: E731
 LSTM = dict(input=GATES, recurrent=GATES, bias_ih=GATE_BIAS, bias_hh=GATE_BIAS, c_prev=FULL)
@@ -134,7 +148,10 @@ TWINS = {
     "rnn_relu_backward": Twin(lambda h, d_output, d_h: ((d_output + d_h) * (h > 0),), RNN_BACK, 1e-6),
     "column_sum": Twin(lambda x: (x.sum(axis=0),), dict(x=FULL, y=ROW), 1e-5),
     "column_sum_add": Twin(lambda x, before: (before[0] + x.sum(axis=0),), dict(x=FULL, before=ROW, y=ROW), 1e-5),
-    "dropout": Twin(dropped, dict(x=FULL, key=lambda rows, cols: (8,), y=FULL), 2e-7),
+    "sgd": Twin(sgd, dict(settings=EIGHT, gradient=FULL, velocity=FULL, weight=FULL, new_velocity=FULL, new_weight=FULL), 2e-6),
+    "adam": Twin(adam, dict(settings=EIGHT, gradient=FULL, mean=FULL, square=FULL, weight=FULL,
+                            new_mean=FULL, new_square=FULL, new_weight=FULL), 5e-6),
+    "dropout": Twin(dropped, dict(x=FULL, key=EIGHT, y=FULL), 2e-7),
 }
 
 #: Pairs of matrices that a kernel takes twice: it reads one element of the first, then writes it as one of the second.
@@ -143,6 +160,8 @@ IN_PLACE = {
     "gru_forward_training": (("recurrent", "gates"),), "implicit_gru_forward_training": (("recurrent", "gates"),),
     "gru_backward": (("gates", "d_gates"), ("recurrent_n", "d_recurrent_n"), ("d_h", "d_h_prev")),
     "implicit_gru_backward": (("gates", "d_gates"), ("recurrent_n", "d_recurrent_n"), ("d_h", "d_h_prev")),
+    "sgd": (("velocity", "new_velocity"), ("weight", "new_weight")),
+    "adam": (("mean", "new_mean"), ("square", "new_square"), ("weight", "new_weight")),
     "column_sum_add": (("before", "y"),), "dropout": (("x", "y"),),
 }
 
@@ -168,6 +187,8 @@ def make_case(kernel, rows, cols, block, grid, *, pad=0, repeated=(), in_place=(
             matrix(arrays[name], lds[name], (height, width))[...] = 1.5 * rng.standard_normal((height, width))
         if name == "key":
             arrays[name][:] = rng.integers(2**16, size=8)
+        if name in ("settings", "square"):  # rates and means of squares
+            arrays[name][:] = np.abs(arrays[name]) % 1 + 0.1
     for read, written in in_place:
         arrays[written], lds[written] = arrays[read], lds[read]
     return Case(kernel.name, rows, cols, arrays, lds, block, grid, {name: SCALARS[name] for name, _ in kernel.scalars})

@@ -82,3 +82,4 @@ void run(void (*kernel)(Args...), void* const* args, const Thread& thread)
 
 static inline float exp_of(float x) { return expf(x); }
 static inline float tanh_of(float x) { return tanhf(x); }
+static inline float sqrt_of(float x) { return sqrtf(x); }

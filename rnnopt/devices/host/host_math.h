@@ -62,3 +62,5 @@ static inline float tanh_of(float x)
     float m = (scale - 1.0f) + scale * e.fraction;
     return __builtin_copysignf(-m / (2.0f + m), x);
 }
+
+static inline float sqrt_of(float x) { return __builtin_sqrtf(x); }

@@ -1,0 +1,89 @@
+"""Labelled sequences, and what training does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Labelled sequences of several people.
+
+    Attributes
+    ----------
+    inputs : tuple of ndarray of float32, each (steps, channels)
+        May differ in their steps.
+    labels : ndarray of int, shape (sequences,)
+    subjects : ndarray of int, shape (sequences,)
+        Who was recorded.
+    classes, channels : tuple of str
+    source : str
+        Where they come from.
+    """
+
+    inputs: tuple[np.ndarray, ...]
+    labels: np.ndarray
+    subjects: np.ndarray
+    classes: tuple[str, ...]
+    channels: tuple[str, ...]
+    source: str
+
+    def __len__(self):
+        return len(self.inputs)
+
+    def subset(self, chosen) -> Sequences:
+        """Return those whose numbers are `chosen`."""
+        chosen = np.asarray(chosen, dtype=int)
+        return replace(self, inputs=tuple(self.inputs[n] for n in chosen), labels=self.labels[chosen], subjects=self.subjects[chosen])
+
+
+def windows(sequences: Sequences, steps: int, stride: int | None = None) -> Sequences:
+    """Cut every sequence into windows of `steps`, each `stride` (`steps`, if not given) after the one before.
+
+    What is left at the end of a sequence is left out.
+    """
+    stride = steps if stride is None else stride
+    if min(steps, stride) < 1:
+        raise ValueError(f"steps and stride must be at least 1, got {steps} and {stride}")
+    cut = [(number, start) for number, sequence in enumerate(sequences.inputs)
+           for start in range(0, len(sequence) - steps + 1, stride)]
+    if not cut:
+        raise ValueError(f"no sequence has the {steps} steps of a window; the longest has {max(map(len, sequences.inputs), default=0)}")
+    of = sequences.subset([number for number, _ in cut])
+    return replace(of, inputs=tuple(sequences.inputs[number][start:start + steps] for number, start in cut))
+
+
+def split_by_subject(sequences: Sequences, held_out: Iterable[int]) -> tuple[Sequences, Sequences]:
+    """Return the sequences of everybody else, and those of the subjects `held_out`: nobody is in both."""
+    held = np.isin(sequences.subjects, list(held_out))
+    if held.all() or not held.any():
+        raise ValueError(f"held_out must leave some subjects on each side; there are {sorted(set(sequences.subjects.tolist()))}")
+    return sequences.subset(np.flatnonzero(~held)), sequences.subset(np.flatnonzero(held))
+
+
+def normalised(training: Sequences, *others: Sequences) -> tuple[Sequences, ...]:
+    """Scale channels to mean 0 and variance 1 over `training`; the others by the same numbers."""
+    rows = np.concatenate(training.inputs).astype(np.float64)
+    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+    deviation[deviation == 0] = 1
+    return tuple(replace(part, inputs=tuple(((x - mean) / deviation).astype(np.float32) for x in part.inputs))
+                 for part in (training, *others))
+
+
+def batches(sequences: Sequences, batch: int, epoch: int | None = None, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield mini-batches of sequences that have equally many steps: inputs (steps, batch, channels), labels (batch,).
+
+    The order follows from `seed` and `epoch`, and is theirs if no epoch is given. The
+    last sequences, too few for a whole mini-batch, are left out of this epoch.
+    """
+    if not 1 <= batch <= len(sequences):
+        raise ValueError(f"batch must be from 1 to the {len(sequences)} sequences there are, got {batch}")
+    if len({len(sequence) for sequence in sequences.inputs}) > 1:
+        raise ValueError("sequences of a mini-batch must have equally many steps: cut windows of them first")
+    order = np.arange(len(sequences)) if epoch is None else np.random.default_rng([seed, epoch]).permutation(len(sequences))
+    for start in range(0, len(order) - batch + 1, batch):
+        chosen = order[start:start + batch]
+        yield np.stack([sequences.inputs[n] for n in chosen], axis=1), sequences.labels[chosen]
