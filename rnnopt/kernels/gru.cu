@@ -35,7 +35,7 @@ extern "C" __global__ void gru_forward(
             float z = sigmoid_of(from_input[cols + j] + from_hidden[cols + j] + b_ih[cols + j] + b_hh[cols + j]);
             float q = from_hidden[2 * cols + j] + b_hh[2 * cols + j];
             float n = tanh_of(from_input[2 * cols + j] + b_ih[2 * cols + j] + reset * q);
-            h[r * h_ld + j] = (1 - z) * n + z * h_prev[r * h_prev_ld + j];
+            h[r * h_ld + j] = n + z * (h_prev[r * h_prev_ld + j] - n);
         }
     }
 }
@@ -66,7 +66,7 @@ extern "C" __global__ void gru_forward_training(
             gates[r * gates_ld + cols + j] = z;
             gates[r * gates_ld + 2 * cols + j] = n;
             recurrent_n[r * recurrent_n_ld + j] = q;
-            h[r * h_ld + j] = (1 - z) * n + z * h_prev[r * h_prev_ld + j];
+            h[r * h_ld + j] = n + z * (h_prev[r * h_prev_ld + j] - n);
         }
     }
 }

@@ -20,7 +20,7 @@ constexpr int WIDTH = 16, ROWS = 14;
 constexpr int WIDTH = 8, ROWS = 6;
 #endif
 constexpr int PANEL = 2 * WIDTH;
-constexpr int DEPTH = 512;  // of a block: with it a panel has 64 KB, and stays in the second cache
+constexpr int DEPTH = 128;  // of a block: its panel of 16 KB stays near, and so short a sum loses hardly a digit
 constexpr int TILES = 8;    // of rows, that share a panel while it is near
 constexpr int ROOM = TILES * ROWS * DEPTH;
 constexpr int AHEAD = 32;   // steps: what a step takes, times this, is what memory takes to answer
@@ -38,12 +38,11 @@ struct Matrix {
 template <int rows, bool turned>
 static void tile(int depth, const float* a, long a_ld, const float* b, float* c, long c_ld, bool add)
 {
+    // From 0, also where c is added to: a sum that goes on from a large value loses digits at every step.
     Vector sum[rows][2];
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) {
-        sum[i][0] = add ? *(const Vector*)(c + i * c_ld) : Vector{};
-        sum[i][1] = add ? *(const Vector*)(c + i * c_ld + WIDTH) : Vector{};
-    }
+    for (int i = 0; i < rows; i++)
+        sum[i][0] = sum[i][1] = Vector{};
     for (int k = 0; k < depth; k++, a += turned ? a_ld : 1, b += PANEL) {
         if (turned) {  // no processor guesses that the next step lies a row further
             __builtin_prefetch(a + AHEAD * a_ld);
@@ -59,8 +58,9 @@ static void tile(int depth, const float* a, long a_ld, const float* b, float* c,
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
-        *(Vector*)(c + i * c_ld) = sum[i][0];
-        *(Vector*)(c + i * c_ld + WIDTH) = sum[i][1];
+        Vector *left = (Vector*)(c + i * c_ld), *right = (Vector*)(c + i * c_ld + WIDTH);
+        *left = add ? *left + sum[i][0] : sum[i][0];
+        *right = add ? *right + sum[i][1] : sum[i][1];
     }
 }
 

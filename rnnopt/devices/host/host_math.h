@@ -53,14 +53,17 @@ static inline float exp_of(float x)
 }
 
 // tanh |x| = -m / (2 + m) with m = exp(-2|x|) - 1, which keeps its relative
-// accuracy where |x| is small and 1 - 2 / (exp(2x) + 1) would cancel.
+// accuracy where |x| is small; elsewhere 1 - 2 (m + 1) / (2 + m), whose last bit is
+// right: gradients contain 1 - tanh², and of that little is left where |x| is large.
 static inline float tanh_of(float x)
 {
     float y = -2.0f * __builtin_fabsf(x);
     Exponential e = split_exp(y < -40.0f ? -40.0f : y);  // tanh is 1 to float's last bit beyond |x| = 9.02
     float scale = power_of_2(e.power);
     float m = (scale - 1.0f) + scale * e.fraction;
-    return __builtin_copysignf(-m / (2.0f + m), x);
+    bool far = y < -1.1f;
+    float share = (far ? 2.0f * (scale + scale * e.fraction) : m) / (2.0f + m);
+    return __builtin_copysignf(far ? 1.0f - share : -share, x);
 }
 
 static inline float sqrt_of(float x) { return __builtin_sqrtf(x); }

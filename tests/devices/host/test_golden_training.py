@@ -23,7 +23,8 @@ PRINTED = {
 
 def sums(cell, stage, scale=1.0):
     spec = rnnopt.NetworkSpec(cell, layers=2, input_size=512, hidden_size=512, batch=64, steps=20)
-    weights = {name: np.full(shape, 1.0 if len(shape) == 1 else scale / (512 * 512), np.float32) for name, shape in weight_shapes(spec).items()}
+    weights = {name: np.full(shape, 1.0 if len(shape) == 1 else scale / (512 * 512), np.float32)
+               for name, shape in weight_shapes(spec).items()}
     ones, states = np.ones((20, 64, 512), np.float32), (np.ones(spec.state_shape, np.float32),) * len(cells.get(cell).STATES)
     network = rnnopt.compile(spec, weights, stage=stage, device=host(), training=True)
     outputs, state = network(ones, states)
@@ -45,7 +46,6 @@ def test_the_printed_sums_of_all_four_modes(cell, stage):
 
 @pytest.mark.parametrize("cell", PRINTED)
 def test_another_initialisation_misses_them(cell):
-    """Planted: matrices that are a hundredth larger."""
+    """Planted: matrices that are a hundredth larger. (Not every sum feels it: most of dw comes from the biases.)"""
     found = sums(cell, "wavefront", scale=1.01)
-    assert abs(found["dw"] / PRINTED[cell]["dw"] - 1) > 10 * TOLERANCE
-    assert abs(found["di"] / PRINTED[cell]["di"] - 1) > 10 * TOLERANCE
+    assert all(abs(found[name] / PRINTED[cell][name] - 1) > 10 * TOLERANCE for name in ("i", "h", "di"))
