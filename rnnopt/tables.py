@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import date
 
 from rnnopt import paths, provenance
 
 
-def save(frame, name: str, caption: str, records: Iterable[dict] = ()):
+def save(frame, name: str, caption: str, records: Iterable[dict] = (), device=None):
     """Write a table into the build folder; return it for display.
 
     Beside ``NAME.csv`` goes ``NAME.json``: the caption, and from the records
@@ -23,20 +24,24 @@ def save(frame, name: str, caption: str, records: Iterable[dict] = ()):
     caption : str
     records : iterable of dict
         As :func:`rnnopt.measure.compare` returns them.
+    device : device, optional
+        Where it was measured today, if not in records.
     """
     records = list(records)
+    devices = [device_text(record) for record in records] + ([device_text({"device": device.describe()})] if device is not None else [])
+    days = {record["environment"]["date"][:10] for record in records} | ({date.today().isoformat()} if device is not None else set())
     about = {
         "caption": caption,
         "records": [record["key"] for record in records],
-        "devices": list(dict.fromkeys(device_text(record) for record in records)),
-        "dates": sorted({record["environment"]["date"][:10] for record in records}),
+        "devices": list(dict.fromkeys(devices)),
+        "dates": sorted(days),
     }
     folder = paths.build_dir() / "tables"
     paths.atomic_write(folder / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
     paths.atomic_write(folder / f"{name}.json", json.dumps(about, indent=1) + "\n")
     for ending in ("csv", "json"):
         provenance.note("table", f"tables/{name}.{ending}")
-    where = f" Measured on {'; '.join(about['devices'])}." if records else ""
+    where = f" Measured on {'; '.join(about['devices'])}." if devices else ""
     return frame.style.hide(axis="index").format(precision=3, na_rep="–").set_caption(caption + where)
 
 

@@ -1,29 +1,63 @@
-"""The reference is right: by an independent implementation, by hand, and by NVIDIA's published sums."""
+"""The reference is right: by independent implementations, by hand, and by what must be the same."""
 
 import numpy as np
 import pytest
-from helpers import SUBSETS, error, flat, label, problem, sized
+import torch_peer
+from helpers import SUBSETS, error, flat, identical, label, problem, sized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rnnopt
-from rnnopt import reference
-
-specs = st.builds(sized, layers=st.integers(1, 3), input_size=st.integers(1, 9), hidden_size=st.integers(1, 9),
-                  batch=st.integers(1, 4), steps=st.integers(1, 6))
+from rnnopt import cells, reference
+from rnnopt.random_numbers import dropout_mask
 
 
-@settings(max_examples=40)
-@given(spec=specs, seed=st.integers(0, 99), with_state=st.booleans())
-def test_reference_agrees_with_torch_in_float64(torch, spec, seed, with_state):
+def assert_agrees(results, expected):
+    for got, true in zip(results, expected, strict=True):
+        np.testing.assert_allclose(got, true, rtol=1e-12, atol=1e-14)
+
+
+@settings(max_examples=100)
+@given(data=st.data(), cell=st.sampled_from(list(torch_peer.PEERS)), seed=st.integers(0, 99), with_state=st.booleans())
+def test_reference_agrees_with_torch_in_float64(torch, data, cell, seed, with_state):
+    p = problem(data.draw(torch_peer.specs(cell)), seed, with_state)
+    assert_agrees(p.solution(), torch_peer.solution(torch, p))
+
+
+@settings(max_examples=50)
+@given(spec=torch_peer.specs(), seed=st.integers(0, 99), with_state=st.booleans())
+def test_reference_agrees_with_a_recurrence_that_takes_each_sequence_alone(torch, spec, seed, with_state):
     p = problem(spec, seed, with_state)
-    peer = torch.nn.LSTM(spec.input_size, spec.hidden_size, spec.layers, dtype=torch.float64)
-    peer.load_state_dict({name: torch.from_numpy(value.astype(np.float64)) for name, value in p.weights.items()})
-    state = None if p.state is None else tuple(torch.from_numpy(part.astype(np.float64)) for part in p.state)
-    with torch.no_grad():
-        outputs, final = peer(torch.from_numpy(p.inputs.astype(np.float64)), state)
-    for got, expected in zip(p.solution(), (outputs, *final), strict=True):
-        np.testing.assert_allclose(got, expected.numpy(), rtol=1e-12, atol=1e-14)
+    assert_agrees(p.solution(), torch_peer.plain(torch, p))
+
+
+@settings(max_examples=50)
+@given(spec=torch_peer.specs(dropout=0.4), seed=st.integers(0, 2**64 - 1), call=st.integers(0, 2**32 - 1), first_row=st.integers(0, 9))
+def test_training_drops_outputs_on_their_way_up_and_nothing_else(torch, spec, seed, call, first_row):
+    p = problem(spec)
+    masks = [dropout_mask((sum(spec.batch_sizes), spec.output_size), 0.4, seed=seed, call=call, layer=layer,
+                          first=first_row * spec.output_size) for layer in range(spec.layers - 1)]
+    outputs, state = reference.forward(spec, p.weights, p.inputs, p.state, key=(seed, call, first_row))
+    assert_agrees((outputs, *state), torch_peer.plain(torch, p, masks=masks))
+    if not first_row:
+        for part, same in zip(state, reference.forward(spec, p.weights, p.inputs, p.state, key=(seed, call))[1], strict=True):
+            assert (part == same).all()
+
+
+def test_nothing_is_dropped_without_a_key():
+    p, without = (problem(sized(layers=3, dropout=dropout)) for dropout in (0.5, 0.0))
+    assert identical(p.solution(), without.solution())
+    outputs, state = reference.forward(p.spec, p.weights, p.inputs, p.state, key=(0, 0))
+    assert error((outputs, *state), p.solution()) > 0.01
+
+
+@pytest.mark.parametrize("cell", cells.CELLS)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_packed_sequences_of_one_length_are_an_ordinary_batch(cell, bidirectional):
+    p = problem(sized(cell=cell, bidirectional=bidirectional))
+    packed = p._replace(spec=sized(cell=cell, bidirectional=bidirectional, lengths=(4, 4, 4)), inputs=p.inputs.reshape(12, -1))
+    (outputs, *state), (tokens, *final) = p.solution(), packed.solution()
+    assert identical((outputs.reshape(12, -1), *state), (tokens, *final))
 
 
 def test_one_cell_by_hand():

@@ -1,10 +1,12 @@
 """Networks of PyTorch in float64, and a plain recurrence for what PyTorch does not have: independent of the package's own."""
 
+from itertools import product
+
 import numpy as np
 from hypothesis import strategies as st
 
 import rnnopt
-from rnnopt import cells, packing
+from rnnopt import cells
 
 #: Cells that PyTorch has.
 PEERS = {"lstm": ("LSTM", {}), "gru": ("GRU", {}), "rnn_tanh": ("RNN", {"nonlinearity": "tanh"}),
@@ -55,7 +57,10 @@ def plain(torch, p, d_outputs=None, d_state=None, masks=None):
     spec, (inputs, state) = p.spec, _leaves(torch, p)
     weights = {key: torch.from_numpy(value.astype(np.float64)).requires_grad_() for key, value in p.weights.items()}
     lengths = spec.lengths or (spec.steps,) * spec.batch
-    row = packing.unpack(np.arange(sum(lengths)), lengths)  # of each (step, sequence)
+    row = {}  # of each (step, sequence)
+    for step, number in product(range(spec.steps), range(spec.batch)):
+        if step < lengths[number]:
+            row[step, number] = len(row)
     rows = inputs.reshape(-1, spec.input_size)
     outputs, final = {}, {}
     for number, length in enumerate(lengths):

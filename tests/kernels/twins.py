@@ -188,7 +188,7 @@ def make_case(kernel, rows, cols, block, grid, *, pad=0, repeated=(), in_place=(
         if name == "key":
             arrays[name][:] = rng.integers(2**16, size=8)
         if name in ("settings", "square"):  # rates and means of squares
-            arrays[name][:] = np.abs(arrays[name]) % 1 + 0.1
+            arrays[name][:] = np.abs(arrays[name]) % 0.9 + 0.05
     for read, written in in_place:
         arrays[written], lds[written] = arrays[read], lds[read]
     return Case(kernel.name, rows, cols, arrays, lds, block, grid, {name: SCALARS[name] for name, _ in kernel.scalars})

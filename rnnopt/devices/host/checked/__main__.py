@@ -71,13 +71,13 @@ def _check(file, case, look_for):
 
 
 def random_case(kernel, source, rows, cols, block, grid, seed) -> checked.Case:
-    """Return a launch of `kernel` on random inputs; what it writes begins as NaN."""
+    """Return a launch of `kernel` on random inputs, positive ones since it may take roots; what it writes begins as NaN."""
     rng, documented = np.random.default_rng(seed), shapes(source, rows, cols)
     arrays, lds = {}, {}
     for name, written in kernel.matrices:
         shape = documented.get(name, (rows, cols))
         size = int(np.prod(shape))
-        arrays[name] = np.full(size, np.nan, np.float32) if written else rng.standard_normal(size, dtype=np.float32)
+        arrays[name] = np.full(size, np.nan, np.float32) if written else rng.uniform(0.1, 1, size).astype(np.float32)
         lds[name] = shape[1] if len(shape) == 2 else 0
     scalars = {name: 1 if kind == "int" else 0.5 for name, kind in kernel.scalars}
     return checked.Case(kernel.name, rows, cols, arrays, lds, block, grid, scalars)
