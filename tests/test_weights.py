@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch_peer
 from helpers import assert_spread, pre_activations, problem, sized
 
 import rnnopt
@@ -12,9 +13,16 @@ from rnnopt.weights import checked_array, checked_weights, init_weights, weight_
 SPEC = sized()
 
 
-def test_names_and_shapes_are_those_of_torch(torch):
-    peer = torch.nn.LSTM(SPEC.input_size, SPEC.hidden_size, SPEC.layers).state_dict()
-    assert weight_shapes(SPEC) == {name: tuple(value.shape) for name, value in peer.items()}
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", torch_peer.PEERS)
+def test_names_shapes_and_their_order_are_those_of_torch(torch, cell, bidirectional):
+    spec = sized(layers=3, cell=cell, bidirectional=bidirectional)
+    peer = torch_peer.module(torch, spec).state_dict()
+    assert list(weight_shapes(spec).items()) == [(name, tuple(value.shape)) for name, value in peer.items()]
+
+
+def test_an_implicit_gru_has_the_weights_of_a_gru():
+    assert weight_shapes(sized(cell="implicit_gru", bidirectional=True)) == weight_shapes(sized(cell="gru", bidirectional=True))
 
 
 def test_a_torch_state_dict_loads_as_it_is(torch):
@@ -34,6 +42,14 @@ def test_initial_weights_are_float32_contiguous_and_follow_the_seed():
     assert all((first[name] == again[name]).all() for name in first)
     assert all((first[name] != other[name]).any() for name in first)
     assert not np.array_equal(first["weight_hh_l0"], first["weight_hh_l1"])
+
+
+def test_initial_weights_of_a_seed_stay_what_they_are():
+    """So that what was measured and drawn with them can be measured and drawn again."""
+    drawn = init_weights(SPEC, 1)
+    assert {name: float(value.flat[0]) for name, value in drawn.items()} == pytest.approx({
+        "weight_ih_l0": 0.1545500, "weight_hh_l0": -0.4130752, "bias_ih_l0": 0.1211671, "bias_hh_l0": 0.009738657,
+        "weight_ih_l1": -0.04219812, "weight_hh_l1": -0.4006260, "bias_ih_l1": -0.1692692, "bias_hh_l1": -0.1220459}, rel=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [{}, {"input_size": 1}, {"hidden_size": 100, "batch": 64, "layers": 4, "steps": 17}])
@@ -64,6 +80,9 @@ def test_missing_and_unknown_names_are_both_said():
         checked_weights(SPEC, weights)
     with pytest.raises(ValueError, match="^weights lacks bias_hh_l0, "):
         checked_weights(SPEC, {})
+    both = sized(cell="gru", bidirectional=True)
+    with pytest.raises(ValueError, match=r"^weights lacks .*bias_hh_l0_reverse, .*; a 2-layer bidirectional gru has weight_ih_l0, "):
+        checked_weights(both, init_weights(sized(cell="gru")))
     with pytest.raises(ValueError, match="has unknown 7, weight_ho_l0"):
         checked_weights(SPEC, init_weights(SPEC) | {"weight_ho_l0": 0, 7: 0})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rnnopt.operations import Buffer
+from rnnopt.random_numbers import dropout_threshold
 from rnnopt.schedule.builder import Builder, Sequence
 from rnnopt.spec import NetworkSpec
 
@@ -31,6 +32,6 @@ def drop(emit: Builder, spec: NetworkSpec, source: Buffer, out: Sequence, layer:
     """
     x, y = Sequence(spec, source).steps(start, stop), out.steps(start, stop)
     first = sum(spec.batch_sizes[:start]) * spec.output_size
-    threshold = round(spec.dropout * 2**32)
+    threshold = dropout_threshold(spec.dropout)
     emit.launch("dropout", y, (x, emit.buffer("dropout_key", (sum(PIECES),), "input")[:], y), stream,
                 (first, layer, threshold - 2**32 if threshold >= 2**31 else threshold, 1 / (1 - spec.dropout)))

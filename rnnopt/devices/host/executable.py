@@ -57,7 +57,8 @@ class HostExecutable:
         self._arrays = {} if share is None else share._arrays
         self._taken = set() if share is None else share._taken  # outputs that are the caller's now
         self._arrays.update(arena(b for b in plan.buffers.values() if b.role == "scratch" and b.name not in self._arrays))
-        self._program = Program(plan, self._names, plan.legal(order), self.workers, own=self.blas_threads == 1)
+        self._program = Program(plan, self._names, plan.legal(order), self.workers, own=self.blas_threads == 1,
+                                room=None if share is None else share._program.room)
 
     def load(self, arrays):
         """Give inputs, weights and states, by buffer name: float32, C-contiguous, not copied."""

@@ -11,7 +11,7 @@ import numpy as np
 from rnnopt import kernels
 from rnnopt.devices.host import blas, compiler
 from rnnopt.devices.host.lowering import Pack, lowered
-from rnnopt.devices.host.memory import aligned_empty
+from rnnopt.devices.host.memory import LINE, aligned_empty
 from rnnopt.operations import FLOAT_BYTES, Copy, Gemm, Launch
 
 FOLDER = Path(__file__).parent
@@ -40,14 +40,20 @@ class Program:
     own : bool
         Whether products that this package makes faster than BLAS are its own
         (gemm.h, :mod:`rnnopt.devices.host.lowering`); each of them uses one thread.
+    room : ndarray of float32, optional
+        For packed weights, if it is large enough: that of a program which never runs at the same time.
+
+    Attributes
+    ----------
+    room : ndarray of float32
     """
 
-    def __init__(self, plan, names, order, workers, own):
+    def __init__(self, plan, names, order, workers, own, room=None):
         number_of = {name: n for n, name in enumerate(names)}
         operations, slots, waits, relocations = [], [], [], []
         steps, depends, order = lowered(plan, order, own)
         lists = {operation.stream: [] for operation in plan.operations}
-        packed = {}
+        packed, packed_at, total = {}, [], 0  # number of a packing -> its place; slots that hold such a place
 
         def pointer(view):
             relocations.append((len(slots), number_of[view.buffer.name], FLOAT_BYTES * view.offset))
@@ -76,28 +82,33 @@ class Program:
                 slots += [operation.out.rows, operation.out.cols, operation.out.ld, operation.source.ld]
             elif isinstance(operation, Pack):
                 kind = PACK
-                packed[number] = aligned_empty((_executor().rnnopt_packed_size(*operation.shape),))
-                slots.append(packed[number].ctypes.data)
+                packed[number] = total
+                total += -(-_executor().rnnopt_packed_size(*operation.shape) // LINE) * LINE
+                packed_at.append(len(slots))
+                slots.append(packed[number])
                 pointer(operation.source)
                 slots += [*operation.shape[::-1], operation.source.ld, operation.transposed]
             else:
                 kind, gemm = PACKED_GEMM, operation.gemm
                 pointer(gemm.out)
                 pointer(gemm.a)
-                slots += [packed[operation.pack].ctypes.data, *gemm.shape, gemm.out.ld, gemm.a.ld, gemm.transpose_a, gemm.accumulate]
+                packed_at.append(len(slots))
+                slots += [packed[operation.pack], *gemm.shape, gemm.out.ld, gemm.a.ld, gemm.transpose_a, gemm.accumulate]
             foreign = [n for n in needed if steps[n].stream != operation.stream]
             operations.append((kind, entry, first, len(slots) - first, len(waits), len(foreign)))
             waits += foreign
         for number in order:
             lists[steps[number].stream].append(number)
 
+        self.room = room if room is not None and room.size >= total else aligned_empty((total,))
+        for slot in packed_at:
+            slots[slot] = self.room.ctypes.data + FLOAT_BYTES * slots[slot]
         starts = np.cumsum([0] + [len(part) for part in lists.values()])
         self._kept = [np.array(rows, dtype=np.int64) for rows in
                       (operations, slots, waits or [0], relocations, [n for part in lists.values() for n in part], starts)]
         done = np.zeros(len(operations), dtype=np.uint32)
         self._kept.append(done)
         at = [array.ctypes.data for array in self._kept]
-        self._kept.append(packed)
         self._struct = ProgramStruct(at[0], at[1], at[2], at[3], len(relocations), at[4], at[5], len(lists),
                                      workers, at[6], blas.address("sgemm"), blas.address("sgemv"))
         self._replays = 0
