@@ -124,6 +124,10 @@ class Network:
         with self._lock():
             return self._run(arrays)
 
+    def backward(self, d_outputs, d_state=None):
+        """Say that only a :class:`TrainingNetwork` can do this."""
+        raise RuntimeError("this network keeps nothing to go back through: compile it with training=True")
+
     def _run(self, arrays):
         names = cells.get(self.spec.cell).STATES
         self.executable.load(arrays)
@@ -187,6 +191,8 @@ class TrainingNetwork(Network):
 
     def backward(self, d_outputs, d_state=None) -> dict:
         """Return the gradients of a loss, given those of the last call's results.
+
+        What is NaN or infinite passes through; :func:`rnnopt.training.train` looks for it.
 
         Parameters
         ----------

@@ -131,7 +131,7 @@ def _gather(source, build_dir, stage) -> int:
 def _read(path, name):
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-        if about["records"] and about["dates"] and about["devices"]:
+        if isinstance(about["records"], list) and about["dates"] and about["devices"]:
             return about
     except (ValueError, KeyError, TypeError):
         pass

@@ -61,6 +61,21 @@ def test_a_backward_pass_needs_a_call_of_its_own(drawn, device, used):
         network.backward(drawn.d_outputs)
 
 
+def test_inference_has_no_way_back_and_says_how_to_get_one(drawn, device):
+    with pytest.raises(RuntimeError, match="compile it with training=True"):
+        rnnopt.compile(drawn.problem.spec, drawn.problem.weights, device=device).backward(drawn.d_outputs)
+
+
+def test_nan_passes_through_to_all_that_depends_on_it(drawn, device):
+    network = compiled(drawn, device)
+    network(drawn.problem.inputs)
+    wrong = drawn.d_outputs.copy()
+    wrong[1, 2, 3] = np.nan
+    gradients = network.backward(wrong)
+    assert np.isnan(gradients["weight_hh_l0"]).any()
+    assert np.isfinite(gradients["inputs"][:, :2]).all()  # the other sequences of the mini-batch
+
+
 def test_a_wrong_gradient_is_refused_and_the_call_is_not_lost(drawn, device):
     network = compiled(drawn, device)
     network(drawn.problem.inputs, drawn.problem.state)
