@@ -96,7 +96,10 @@ def test_list_names_every_item_what_it_makes_and_its_state(call, tmp_path, monke
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signal_ends_the_run_with_the_shells_status(number):
-    code = ("import os, sys; from rnnopt import cli, reproduce\n"
+    # Whoever started the tests may have had the signal ignored (nohup), and children inherit that.
+    default = "signal.default_int_handler" if number == signal.SIGINT else "signal.SIG_DFL"
+    code = ("import os, signal, sys; from rnnopt import cli, reproduce\n"
+            f"signal.signal({number.value}, {default})\n"
             f"reproduce.reproduce = lambda *_, **__: os.kill(os.getpid(), {number.value}) or __import__('time').sleep(60)\n"
             "sys.exit(cli.main(['reproduce']))")
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

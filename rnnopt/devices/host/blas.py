@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from contextlib import contextmanager
 from functools import cache
 
 from rnnopt.locks import ProcessLock
+
+#: OpenBLAS's threads wait for their next product by spinning for 2^SPIN cycles. By its own choice that is longer than
+#: a whole replay, in which they are in the way of workers; this is a third of a millisecond.
+SPIN = "20"
 
 #: BLAS has one number of threads for the whole process, so whoever has set it keeps the others waiting.
 _CHOSEN = ProcessLock()
@@ -15,6 +20,8 @@ _CHOSEN = ProcessLock()
 @cache
 def address(routine: str) -> int:
     """Address of a Fortran BLAS `routine`, from the capsule that SciPy offers to Cython."""
+    # Read when SciPy's OpenBLAS is loaded, which is here, unless somebody was earlier.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", SPIN)
     from scipy.linalg import cython_blas
 
     capsule = cython_blas.__pyx_capi__[routine]

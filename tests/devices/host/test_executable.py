@@ -1,6 +1,9 @@
 """The native executor: plans of any kind, BLAS's threads, failures and interrupts."""
 
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -190,3 +193,14 @@ def test_a_replay_tells_seconds_and_may_be_repeated_without_taking_results():
 
 def test_sources_of_the_executor_are_part_of_the_package():
     assert {"executor.cpp", "host.h", "host_math.h"} <= {path.name for path in Path(program.FOLDER).iterdir()}
+
+
+def test_threads_of_openblas_do_not_spin_longer_than_a_replay():
+    """Unless somebody has chosen how long, or has loaded SciPy's library before."""
+    script = ("import os; from rnnopt.devices.host import blas; blas.address('sgemm'); "
+              "print(os.environ['OPENBLAS_THREAD_TIMEOUT'])")
+    clean = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
+    for chosen, expected in ((None, blas.SPIN), ("24", "24")):
+        environment = clean | ({"OPENBLAS_THREAD_TIMEOUT": chosen} if chosen else {})
+        answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+        assert answer.stdout.strip() == expected
