@@ -4,8 +4,8 @@ A kernel is ``extern "C" __global__ void name(int rows, int cols, ...)``. Its
 next parameters are matrices, each a pointer followed by its leading
 dimension: ``const float* x, int x_ld`` is read, ``float* y, int y_ld`` is
 written. So the signature alone tells a plan what a launch reads and writes. A
-kernel that works in place has such a matrix twice. After the matrices come scalars, ``int
-n`` or ``float x``, whose values a plan fixes.
+kernel that works in place has such a matrix twice. After the matrices come
+scalars, ``int n`` or ``float x``, whose values a plan fixes.
 """
 
 from __future__ import annotations

@@ -92,6 +92,14 @@ def test_case_that_does_not_fit_the_signature_is_refused(case, fields, message):
         run(TRANSPOSE, [changed(case, **fields)])
 
 
+@pytest.mark.parametrize("scalars", [{}, {"first": 0, "layer": 0, "scale": 2.0, "threshold": 0}])
+def test_scalars_that_are_missing_or_in_another_order_are_refused(scalars):
+    kernel = kernels.get("dropout")
+    case = changed(make_case(kernel, 3, 5, 4, (1, 1)), scalars=scalars)
+    with pytest.raises(ValueError, match="kernel dropout takes the scalars first, layer, threshold, scale; got (none|first, layer, scale)"):
+        run(kernels.FOLDER / kernel.file, [case])
+
+
 @pytest.mark.parametrize("array", [np.zeros(15), np.zeros((3, 5), np.float32)])
 def test_array_of_another_type_or_shape_is_refused(case, array):
     with pytest.raises(TypeError, match="array x must be float32 of one dimension"):

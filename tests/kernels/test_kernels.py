@@ -7,6 +7,7 @@ that the host device runs.
 import ctypes
 from functools import cache
 
+import numpy as np
 import pytest
 from twins import IN_PLACE, TWINS, disagreement, make_case
 
@@ -75,6 +76,20 @@ def test_fast_kernel_agrees_with_its_twin(kernel, blocks, cxx):
         after = {name: copies[id(array)] for name, array in case.arrays.items()}
         launch_fast(kernel, case, after, blocks)
         assert disagreement(kernel, case, after) == ""
+
+
+def test_column_sum_of_many_rows_is_accurate_and_the_same_for_any_number_of_blocks(cxx):
+    kernel = kernels.get("column_sum")
+    case = make_case(kernel, 10_000, 130, 1, (1, 1))
+    sums = []
+    for blocks in (1, 3):
+        after = {name: array.copy() for name, array in case.arrays.items()}
+        after["x"] += np.float32(1)  # a mean, in which what is added last could drown
+        launch_fast(kernel, case, after, blocks)
+        sums.append(after["y"])
+    assert np.array_equal(*sums)
+    right = after["x"].reshape(10_000, 130).sum(axis=0, dtype=np.float64)
+    assert np.abs(sums[0] / right - 1).max() < 2e-6  # one running sum is ten times as far off
 
 
 def launch_fast(kernel, case, arrays, blocks):

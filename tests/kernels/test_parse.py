@@ -21,6 +21,12 @@ def test_matrices_are_read_in_order_and_const_ones_are_not_written():
     assert kernels.parse("scale.cu", ONE) == [kernels.Kernel("scale", "scale.cu", (("x", False), ("y", True)), 3)]
 
 
+def test_what_follows_the_matrices_are_scalars_with_their_types():
+    kernel, = kernels.parse("scale.cu", ONE.replace("float* y, int y_ld", "float* y, int y_ld,\n    int first, float by"))
+    assert kernel.matrices == (("x", False), ("y", True))
+    assert kernel.scalars == (("first", "int"), ("by", "float"))
+
+
 def test_each_kernel_takes_the_flops_of_the_line_above_it():
     other = ONE.replace("scale", "shift").replace("element: 3", "element: 1")
     assert [(k.name, k.flops_per_element) for k in kernels.parse("two.cu", ONE + other)] == [("scale", 3), ("shift", 1)]
@@ -37,6 +43,8 @@ def test_functions_that_are_no_kernels_are_left_out():
     (", int y_ld", ""),
     ("float* y", "double* y"),
     ("float* y", "float y"),
+    ("int y_ld", "int y_ld, double by"),
+    ("int y_ld", "int y_ld, float by, const float* z, int z_ld"),
 ])
 def test_kernel_that_breaks_the_convention_is_refused_by_name(right, wrong):
     with pytest.raises(ValueError, match=r"^scale\.cu: kernel scale "):
