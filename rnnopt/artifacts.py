@@ -30,6 +30,8 @@ class Item:
         Preset -> parameters of the notebook. ``device`` is added by the runner.
     seconds : mapping
         Preset -> about how long it takes on two cores, until a run on this machine tells better.
+    device : str, optional
+        What it is about, whatever device is asked for: the model of a card.
     """
 
     id: str
@@ -40,6 +42,7 @@ class Item:
     data: tuple[str, ...]
     presets: Mapping[str, Mapping]
     seconds: Mapping[str, float] = field(default_factory=dict)
+    device: str | None = None
 
     @property
     def notebook(self) -> str:
@@ -50,6 +53,10 @@ def _both(*names):
     return tuple(f"{folder}/{name}.{ending}" for name in names
                  for folder, ending in (("figures", "svg"), ("figures", "pdf"), ("figures", "png"),
                                         ("tables", "csv"), ("tables", "json")))
+
+
+def _figure(name):
+    return tuple(f"figures/{name}.{ending}" for ending in ("svg", "pdf", "png"))
 
 
 _TINY = {"hidden_size": 24, "batch": 3, "steps": 5, "repeats": 2}
@@ -134,6 +141,29 @@ ITEMS = (
          "laptop": {"window": 128, "layers": 2, "hidden_size": 64, "batch": 50, "epochs": 4, "most": 2000},
          "paper": {"window": 128, "layers": 4, "hidden_size": 256, "batch": 50, "epochs": 30, "most": 2000}},
         {"smoke": 10, "laptop": 20, "paper": 900},
+    ),
+    Item(
+        "09_timeline", "A plan in time",
+        "Appleyard et al. 2016, the pictures of streams and of the wavefront",
+        "Streams run GEMMs side by side, fusing removes what is between them, and the wavefront keeps a diagonal of cells busy.",
+        (*_both("timeline"), *_figure("timeline_streams"), *_figure("timeline_wavefront")), ("published/appleyard_m40.csv",),
+        {"smoke": {"layers": 2, "steps": 4, "interactive": False},
+         "laptop": {"layers": 4, "steps": 12, "interactive": False}, "paper": {"layers": 4, "steps": 12, "interactive": False}},
+        {"smoke": 6, "laptop": 10, "paper": 10}, device="model:m40",
+    ),
+    Item(
+        "10_model", "A model of the card, and what it predicts",
+        "Appleyard et al. 2016, Table 1, on cards of then and now",
+        "A four-layer LSTM becomes about eleven times faster on a Tesla M40 (second-hand); "
+        "published times of other cards test what explains it.",
+        (*_both("model", "model_deepbench", "model_rungs"), *_figure("model_roofline")),
+        ("published/appleyard_m40.csv", "published/deepbench.csv", "published/m40_cudnn5.csv", "published/gtx1080_forward.csv"),
+        {"smoke": {"tested": ["m40", "p100", "v100"], "every_cell": False, "modern": ["h200"], "hidden_sizes": [256, 1024], "steps": 6},
+         "laptop": {"tested": ["m40", "titan_x_maxwell", "titan_x_pascal", "p100", "v100"], "every_cell": True,
+                    "modern": ["v100", "a100", "h200"], "hidden_sizes": [64, 128, 256, 512, 1024, 2048, 4096], "steps": 20},
+         "paper": {"tested": ["m40", "titan_x_maxwell", "titan_x_pascal", "p100", "v100"], "every_cell": True,
+                   "modern": ["v100", "a100", "h200"], "hidden_sizes": [64, 128, 256, 512, 1024, 2048, 4096], "steps": 100}},
+        {"smoke": 20, "laptop": 120, "paper": 400}, device="model:m40",
     ),
 )
 

@@ -70,8 +70,8 @@ def _parser():
 
     reproduce = command("reproduce", _reproduce, "regenerate every figure and table that is not up to date")
     reproduce.add_argument("--preset", choices=PRESETS, default="laptop", help="how large (default: %(default)s)")
-    reproduce.add_argument("--device", choices=["auto", *DEVICES], default="auto",
-                           help="what to measure on (default: %(default)s)")
+    reproduce.add_argument("--device", type=_device_name, default="auto", metavar="DEVICE",
+                           help=f"what to measure on: auto, {', '.join(DEVICES)}, or model:CARD, which predicts (default: %(default)s)")
     reproduce.add_argument("--only", nargs="+", default=[], metavar="ITEM", help="these items alone; the head of a name will do")
     reproduce.add_argument("--list", action="store_true", help="say what would be made and why, and make nothing")
     reproduce.add_argument("--force", action="store_true", help="measure and make anew what is up to date")
@@ -81,6 +81,15 @@ def _parser():
         added.add_argument("--build", metavar="DIR", help="folder for everything generated (default: build in the checkout)")
     command("doctor", _doctor, "say what this machine has, what is missing, and how to get it")
     return parser
+
+
+def _device_name(name):
+    from rnnopt.devices import split
+
+    try:
+        return name if name == "auto" or split(name) else None
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _project(options):

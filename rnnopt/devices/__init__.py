@@ -15,7 +15,8 @@ from importlib import import_module
 from rnnopt.names import did_you_mean
 
 #: Name of a device -> the module that defines it, in the order of preference.
-DEVICES = {"cuda": "rnnopt.devices.cuda", "host": "rnnopt.devices.host", "reference": "rnnopt.devices.reference"}
+DEVICES = {"cuda": "rnnopt.devices.cuda", "host": "rnnopt.devices.host", "reference": "rnnopt.devices.reference",
+           "model": "rnnopt.devices.model"}
 
 
 class DeviceUnavailable(RuntimeError):
@@ -26,7 +27,8 @@ def resolve(name: str = "auto"):
     """Return the device called `name`.
 
     ``"auto"`` is the first of :data:`DEVICES` that is there; the attribute
-    ``reason`` of what is returned says in a line why it was chosen.
+    ``reason`` of what is returned says in a line why it was chosen. ``"model:CARD"``
+    is the model of a card: see :mod:`rnnopt.devices.model`.
 
     Raises
     ------
@@ -45,17 +47,30 @@ def resolve(name: str = "auto"):
             else:
                 device.reason = "chosen by auto" + "".join(f"; {why}" for why in missing)
                 return device
-    if name not in DEVICES:
-        raise ValueError(f"device must be 'auto' or one of {', '.join(map(repr, DEVICES))}, "
-                         f"got {name!r}{did_you_mean(name, ('auto', *DEVICES))}")
-    device = import_module(DEVICES[name]).open_device()
+    known, card = split(name)
+    device = import_module(DEVICES[known]).open_device(*card)
     device.reason = "asked for by name"
     return device
+
+
+def split(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the entry of :data:`DEVICES` that `name` asks for, and the card where it is a model's.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    known, colon, card = name.partition(":") if isinstance(name, str) else (name, "", "")
+    if known not in DEVICES or (colon and (known != "model" or not card)):
+        raise ValueError(f"device must be 'auto' or one of {', '.join(map(repr, DEVICES))}, 'model:CARD', "
+                         f"got {name!r}{did_you_mean(name, ('auto', *DEVICES))}")
+    return known, (card,) if card else ()
 
 
 def status_line(device) -> str:
     """One line for the head of a notebook or a run: the device, why it, and what would change it."""
     what, reason = device.describe()["what"], device.reason
-    if device.name != "reference":  # nothing is amiss: how to get what is not there, `rnnopt doctor` tells
+    if device.name not in ("reference", "model"):  # nothing is amiss: how to get what is not there, `rnnopt doctor` tells
         reason = "; ".join(part.split(": ")[0] for part in reason.split("; "))
     return f"device {device.name!r}: {what} ({reason}; choose with device={' | '.join(map(repr, DEVICES))})"

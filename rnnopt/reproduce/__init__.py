@@ -52,11 +52,13 @@ def survey(project: Project, items, *, preset: str, device: str, description: di
     CannotStart
         If a notebook would not take its parameters.
     """
+    from rnnopt import devices
+
     tasks = []
     for item in items:
-        parameters = {"device": device, **item.presets[preset]}
+        parameters = {"device": item.device or device, **item.presets[preset]}
         notebook.check(project.notebook(item), parameters)
-        now = stamp.inputs(project, item, parameters, description)
+        now = stamp.inputs(project, item, parameters, devices.resolve(item.device).describe() if item.device else description)
         before = stamp.read(project, item)
         tasks.append(Task(item, parameters, now, before, stamp.why_stale(project, item, before, now)))
     return tasks

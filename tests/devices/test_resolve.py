@@ -95,7 +95,8 @@ def test_in_a_process_without_a_compiler_the_package_imports_and_computes(tmp_pa
 
 @pytest.mark.parametrize("wrong", ["gpu", "HOST ", "referense", "", None, 3])
 def test_an_unknown_device_is_refused_with_the_known_ones(wrong):
-    with pytest.raises(ValueError, match="^device must be 'auto' or one of 'cuda', 'host', 'reference', got ") as caught:
+    known = "'cuda', 'host', 'reference', 'model', 'model:CARD'"
+    with pytest.raises(ValueError, match=f"^device must be 'auto' or one of {known}, got ") as caught:
         devices.resolve(wrong)
     assert repr(wrong) in str(caught.value)
 
@@ -120,7 +121,7 @@ def test_a_number_of_workers_below_one_is_refused(wrong):
 def test_the_status_line_says_which_why_and_what_else():
     device = devices.resolve("reference")
     assert devices.status_line(device) == ("device 'reference': NumPy float64 reference (asked for by name; "
-                                           "choose with device='cuda' | 'host' | 'reference')")
+                                           "choose with device='cuda' | 'host' | 'reference' | 'model')")
 
 
 def test_status_line_is_one_short_line_however_a_device_was_opened():
