@@ -28,7 +28,8 @@ def resolve(name: str = "auto"):
 
     ``"auto"`` is the first of :data:`DEVICES` that is there; the attribute
     ``reason`` of what is returned says in a line why it was chosen. ``"model:CARD"``
-    is the model of a card: see :mod:`rnnopt.devices.model`.
+    is the model of a card: see :mod:`rnnopt.devices.model`; ``"cuda:streams"`` issues a plan operation
+    by operation, as in 2016, where ``"cuda:graph"``, the default, launches one graph.
 
     Raises
     ------
@@ -54,7 +55,7 @@ def resolve(name: str = "auto"):
 
 
 def split(name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the entry of :data:`DEVICES` that `name` asks for, and the card where it is a model's.
+    """Return the entry of :data:`DEVICES` that `name` asks for, and what comes after its colon: a card, or a way of replay.
 
     Raises
     ------
@@ -62,8 +63,8 @@ def split(name: str) -> tuple[str, tuple[str, ...]]:
         If there is none.
     """
     known, colon, card = name.partition(":") if isinstance(name, str) else (name, "", "")
-    if known not in DEVICES or (colon and (known != "model" or not card)):
-        raise ValueError(f"device must be 'auto' or one of {', '.join(map(repr, DEVICES))}, 'model:CARD', "
+    if known not in DEVICES or (colon and (known not in ("model", "cuda") or not card)):
+        raise ValueError(f"device must be 'auto' or one of {', '.join(map(repr, DEVICES))}, 'cuda:streams', 'model:CARD', "
                          f"got {name!r}{did_you_mean(name, ('auto', *DEVICES))}")
     return known, (card,) if card else ()
 

@@ -95,7 +95,7 @@ def test_in_a_process_without_a_compiler_the_package_imports_and_computes(tmp_pa
 
 @pytest.mark.parametrize("wrong", ["gpu", "HOST ", "referense", "", None, 3])
 def test_an_unknown_device_is_refused_with_the_known_ones(wrong):
-    known = "'cuda', 'host', 'reference', 'model', 'model:CARD'"
+    known = "'cuda', 'host', 'reference', 'model', 'cuda:streams', 'model:CARD'"
     with pytest.raises(ValueError, match=f"^device must be 'auto' or one of {known}, got ") as caught:
         devices.resolve(wrong)
     assert repr(wrong) in str(caught.value)

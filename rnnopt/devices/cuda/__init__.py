@@ -6,33 +6,49 @@ from __future__ import annotations
 INPUT_GROUP = 2
 
 
-def open_device():
+#: How a plan can be replayed: see :class:`rnnopt.devices.cuda.executable.CudaExecutable`.
+REPLAYS = ("graph", "streams")
+
+
+def open_device(replay: str | None = None):
     """Return the GPU of the CUDA context that is current in this thread, else the first one.
 
     The environment variable CUDA_VISIBLE_DEVICES says which GPUs there are. No
     context is made before one is needed.
 
+    Parameters
+    ----------
+    replay : {"graph", "streams"}, optional
+        A graph if not given and the package ``cuda-bindings`` is there.
+
     Raises
     ------
     rnnopt.devices.DeviceUnavailable
-        If PyCUDA, the driver, a GPU, nvcc or cuBLAS is missing; the message says which, and what to do.
+        If PyCUDA, the driver, a GPU, nvcc, cuBLAS or what graphs need is missing; the message says which, and what to do.
+    ValueError
+        If there is no such way of replay.
     """
-    from rnnopt.devices.cuda import context, cublas, nvcc
+    from rnnopt.devices import DeviceUnavailable
+    from rnnopt.devices.cuda import context, cublas, graph, nvcc
 
+    if replay not in (None, *REPLAYS):
+        raise ValueError(f"a GPU replays by {' or '.join(REPLAYS)}, got 'cuda:{replay}'")
+    if replay == "graph" and graph.bindings() is None:
+        raise DeviceUnavailable("no CUDA graphs: pip install 'cuda-bindings>=13.0.1', or take device 'cuda:streams'")
     gpu = context.gpu()
     nvcc.target(gpu.compute_capability())
     cublas.load()
-    return CudaDevice(gpu)
+    return CudaDevice(gpu, replay or ("streams" if graph.bindings() is None else "graph"))
 
 
 class CudaDevice:
-    """A GPU; `gpu` is PyCUDA's ``Device``."""
+    """A GPU; `gpu` is PyCUDA's ``Device``, `replay` one of :data:`REPLAYS`."""
 
     name = "cuda"
     reason = "opened directly"
 
-    def __init__(self, gpu):
-        self.gpu = gpu
+    def __init__(self, gpu, replay="streams"):
+        self.gpu, self.replay = gpu, replay
 
     def describe(self) -> dict:
         from rnnopt.devices.cuda import context, cublas, nvcc
@@ -40,7 +56,7 @@ class CudaDevice:
         major, minor = self.gpu.compute_capability()
         release = context.driver().get_driver_version()
         target = nvcc.target((major, minor))
-        return {"device": self.name, "what": self.gpu.name(), "compute_capability": f"{major}.{minor}",
+        return {"device": self.name, "what": self.gpu.name(), "compute_capability": f"{major}.{minor}", "replay": self.replay,
                 "memory": self.gpu.total_memory(), "driver": f"CUDA {release // 1000}.{release % 1000 // 10}",
                 "cublas": cublas.version(), "compiler": nvcc.find().version, "flags": " ".join((*nvcc.FLAGS, *target.flags))}
 
@@ -66,4 +82,4 @@ class CudaDevice:
         from rnnopt.devices.cuda import context
         from rnnopt.devices.cuda.executable import CudaExecutable
 
-        return CudaExecutable(plan, context.of(self.gpu), share=share)
+        return CudaExecutable(plan, context.of(self.gpu), share=share, replay=self.replay)

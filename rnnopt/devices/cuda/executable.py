@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from weakref import finalize
 
 import numpy as np
 
 from rnnopt.devices.cuda import context as contexts
+from rnnopt.devices.cuda.graph import Graph
 from rnnopt.devices.cuda.memory import Memory
 from rnnopt.devices.cuda.program import program
 from rnnopt.plan import Plan
@@ -25,6 +27,9 @@ class CudaExecutable:
         the plan's own if not given. Makes no difference to a result.
     share : CudaExecutable, optional
         Buffers that it has too, by name, are the same memory. When it is closed, so is this one.
+    replay : {"streams", "graph"}
+        Issue operation by operation at every replay; or so at the first, which loads what CUDA and
+        cuBLAS load lazily, and then capture the same as a CUDA graph, which all later replays launch.
 
     Raises
     ------
@@ -34,8 +39,9 @@ class CudaExecutable:
         If a kernel does not compile.
     """
 
-    def __init__(self, plan: Plan, context, order=None, share=None):
+    def __init__(self, plan: Plan, context, order=None, share=None, replay="streams"):
         self.plan, self._context, self._share = plan, context, share
+        self._replay, self._graphs, self._warm = replay, [], False
         self._cuda = contexts.driver()
         with context.current():
             self._memory = Memory(self._cuda, plan.buffers.values(), share and share._memory)
@@ -47,7 +53,7 @@ class CudaExecutable:
                 raise
         # PyCUDA's objects are freed where their context is current, and nowhere else: so not when Python happens to
         # collect them, but here. When the process ends the context goes first, with all that is in it.
-        self._release = finalize(self, _release, context, self._memory, self._calls, self._clock)
+        self._release = finalize(self, _release, context, self._memory, self._graphs, self._calls, self._clock)
         self._release.atexit = False
 
     def load(self, arrays):
@@ -68,11 +74,14 @@ class CudaExecutable:
         with self._open():
             start, stop = self._clock
             try:
+                if self._replay == "graph" and self._warm and not self._graphs:
+                    self._graphs.append(Graph(self._origin, self._calls))
                 start.record(self._origin)
-                for call in self._calls:
+                for call in [partial(graph.launch, self._origin) for graph in self._graphs] or self._calls:
                     call()
                 stop.record(self._origin)
                 stop.synchronize()
+                self._warm = True
             except BaseException as error:
                 try:
                     self._cuda.Context.synchronize()  # what was issued must not run into what comes next
@@ -105,9 +114,11 @@ class CudaExecutable:
             yield
 
 
-def _release(context, memory, calls, clock):
+def _release(context, memory, graphs, calls, clock):
     if context.usable:
         with context.current():
+            while graphs:
+                graphs.pop().free()
             calls.clear()
             clock.clear()
             memory.free()

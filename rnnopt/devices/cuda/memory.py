@@ -39,7 +39,7 @@ class Memory:
             needed = sum(buffer.nbytes for buffer in buffers)
             raise OutOfDeviceMemory(
                 f"this plan needs {needed:,} bytes of GPU memory, and {free:,} of {total:,} are free: take fewer steps, "
-                f"a smaller batch or hidden_size, or a smaller preset, or end other programs on the GPU") from None
+                f"a smaller batch or hidden_size, {_preset_that_fits(free)}or end other programs on the GPU") from None
         except BaseException:
             self.free()
             raise
@@ -57,3 +57,17 @@ class Memory:
         """Give the memory back; more than once does no harm."""
         while self._allocations:
             self._allocations.popitem()[1].free()
+
+
+def _preset_that_fits(free):
+    """Words about the largest preset at which the whole-network notebook fits into `free` bytes."""
+    from rnnopt.artifacts import PRESETS, by_id
+    from rnnopt.schedule import schedule
+    from rnnopt.spec import NetworkSpec
+
+    for preset in reversed(PRESETS):
+        sizes = by_id("03_network").presets[preset]
+        spec = NetworkSpec("lstm", sizes["layers"], sizes["hidden_size"], sizes["hidden_size"], sizes["batch"], sizes["steps"])
+        if (needed := schedule(spec, "wavefront").memory()) <= free:
+            return f"or the preset {preset!r} of notebook 03, which takes {needed:,}, "
+    return ""
