@@ -4,7 +4,8 @@
 #             PRESET=smoke DEVICE=host ONLY=03_network     handed to `rnnopt reproduce`
 #             PEERS=0|1           tests that compare with PyTorch: 0 leaves it out, 1 insists on it, whatever its size;
 #                                 without either, it is installed where a CPU build can be had
-#             ARGS=...            handed on to pytest, ruff or JupyterLab
+#             CARRIED=folder      for `make gpu-check` without a network: what `make gpu-carry` downloaded
+#             ARGS=...            handed on to pytest, ruff, JupyterLab or the check of a GPU
 # Paths are relative and Python's tools are called as modules, so the folder may have spaces or any letters in its name.
 
 PYTHON ?= python3
@@ -24,7 +25,7 @@ ifneq ($(WHOLE),yes)
 .PHONY: .venv/ready
 endif
 
-.PHONY: help env reproduce smoke paper lab kernel test peers kernels-check lint lock clean
+.PHONY: help env reproduce smoke paper lab kernel test peers kernels-check gpu-check gpu-carry lint lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -53,6 +54,12 @@ test: .venv/ready peers ## run the tests
 
 kernels-check: .venv/ready ## compile every kernel with nvcc for each supported architecture (needs nvcc, no GPU)
 	@$(PY) -m rnnopt.kernels.nvcc_check
+
+gpu-check: ## on a machine with an NVIDIA GPU: tests, measurements and peers, in 8 minutes; leaves build/gpu-check
+	@"$(PYTHON)" rnnopt/gpu_check/bootstrap.py $(if $(CARRIED),--carried "$(CARRIED)") -- $(ARGS)
+
+gpu-carry: ## download what `make gpu-check` needs where there is no network, to carry there
+	@"$(PYTHON)" rnnopt/gpu_check/bootstrap.py --carry build/carried
 
 lint: .venv/ready ## check style
 	@$(PY) -m ruff check $(ARGS) .

@@ -79,6 +79,9 @@ def _parser():
     paper = command("paper", _paper, "typeset the paper from what was regenerated")
     for added in (reproduce, listing, paper):
         added.add_argument("--build", metavar="DIR", help="folder for everything generated (default: build in the checkout)")
+    importing = command("import-records", _import_records, "put the records of a GPU check under data/recorded")
+    importing.add_argument("folder", type=Path, help="what `make gpu-check` left")
+    importing.add_argument("--machine", required=True, metavar="NAME", help="short name of the machine, such as h200")
     command("doctor", _doctor, "say what this machine has, what is missing, and how to get it")
     return parser
 
@@ -134,6 +137,17 @@ def _print_list(project, items, preset=None, device=None):
 
     for line in listing.lines(project, items, preset, device):
         print(line)
+    return 0
+
+
+def _import_records(options):
+    from rnnopt.gpu_check.importing import import_records
+
+    try:
+        made = import_records(options.folder, options.machine)
+    except ValueError as error:
+        raise _cannot_start()[0](error) from None
+    print(f"{len(made)} records in {os.path.relpath(made[0].parent)}")
     return 0
 
 

@@ -41,7 +41,8 @@ def save(frame, name: str, caption: str, records: Iterable[dict] = (), device=No
     paths.atomic_write(folder / f"{name}.json", json.dumps(about, indent=1) + "\n")
     for ending in ("csv", "json"):
         provenance.note("table", f"tables/{name}.{ending}")
-    where = f" Measured on {'; '.join(about['devices'])}." if devices else ""
+    verb = "Predicted by" if device is not None and device.name == "model" else "Measured on"
+    where = f" {verb} {'; '.join(about['devices'])}." if devices else ""
     return frame.style.hide(axis="index").format(precision=3, na_rep="–").set_caption(caption + where)
 
 

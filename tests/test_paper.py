@@ -32,6 +32,10 @@ COLUMNS = {
     "cells": ["cell", "naive: operations per cell", "optimised: operations per cell", "forward: GFLOP/s", "forward: ×",
               "backward: GFLOP/s", "step: ms", "step: ×"],
     "training": ["stage", "seconds", "mean loss of the last epoch", "accuracy, people held out"],
+    "timeline": ["stage"],
+    "model": ["stage", "error"],
+    "model_deepbench": ["card", "cell", "pass", "median", "largest"],
+    "model_rungs": ["card", "gain"],
 }
 KERNEL = "lstm.cu"
 ROWS = {
@@ -44,6 +48,10 @@ ROWS = {
     "backward": [STAGE_LABELS[stage] for stage in TRAINING_LADDER],
     "cells": list(CELL_LABELS.values()),
     "training": ["naive", "fully optimised"],
+    "timeline": STAGES,
+    "model": STAGES,
+    "model_deepbench": [("p100", "lstm", "forward"), ("v100", "lstm", "forward")],
+    "model_rungs": ["h200"],
 }
 
 
@@ -157,7 +165,7 @@ def test_every_figure_and_table_names_device_and_date(build):
 
 
 def test_every_picture_has_the_alternative_text_of_its_notebook(build):
-    assert sum("Some bars." in figure for figure in said(build)) == 8
+    assert sum("Some bars." in figure for figure in said(build)) == 12
 
 
 def test_published_numbers_are_marked_as_second_hand(build):
@@ -203,7 +211,7 @@ def test_results_of_an_older_kernel_are_stale(build):
 
 
 def test_empty_build_folder_is_one_sentence(tmp_path):
-    with pytest.raises(paper.PaperError, match=r" 01_single_cell, .*, 08_training \(not made yet\): run `make") as caught:
+    with pytest.raises(paper.PaperError, match=r" 01_single_cell, .*, 10_model \(not made yet\): run `make") as caught:
         paper.build(tmp_path)
     assert "\n" not in str(caught.value)
 

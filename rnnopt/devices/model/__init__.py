@@ -41,7 +41,7 @@ class ModelDevice:
         self.card, self.replay = card, replay
 
     def describe(self) -> dict:
-        return {"device": self.name, "what": f"model of {self.card.name}: times are predicted, not measured", "replay": self.replay}
+        return {"device": self.name, "what": f"model of {self.card.name}, times predicted, not measured", "replay": self.replay}
 
     def input_group(self, spec) -> int:
         """Steps per input GEMM."""

@@ -210,7 +210,7 @@ def test_model_trains_by_the_reference():
 
 
 def test_model_says_that_it_predicts_and_auto_never_takes_it():
-    assert "predicted, not measured" in status_line(resolve("model:h200"))
+    assert "times predicted, not measured" in status_line(resolve("model:h200"))
     assert resolve("auto").name != "model"
 
 
