@@ -3,16 +3,29 @@
 import os
 from functools import cache
 
+import helpers
 import hypothesis
 import pytest
 from helpers import host, problem, sized
 
+from rnnopt.devices import DeviceUnavailable, resolve
 from rnnopt.devices.reference import open_device as open_reference
 
 # No deadline: a first example may compile a kernel. CI draws the same examples every time, so that a red run can be
 # repeated.
 hypothesis.settings.register_profile("rnnopt", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 hypothesis.settings.load_profile("rnnopt")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--on", choices=["host", "standin", "gpu"], default="host",
+                     help="what the tests that compile kernels run on: this CPU, PyCUDA over the stand-in driver, or a GPU")
+
+
+def pytest_configure(config):
+    helpers.ON = config.getoption("--on")
+    if helpers.ON != "host":
+        os.environ["RNNOPT_CUDA_DRIVER"] = "real" if helpers.ON == "gpu" else "standin"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,16 +38,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @cache
 def why_no_gpu() -> str | None:
-    """Say in one line what is missing, or return None when PyCUDA sees a GPU."""
+    """Say in one line what is missing, or return None where the tests run on CUDA, a GPU's or the stand-in's."""
+    if helpers.ON == "host":
+        return "needs a GPU, or the stand-in driver: pytest --on gpu, or --on standin"
     try:
-        import pycuda.driver as driver
-    except ImportError as error:
-        return f"needs PyCUDA, the extra 'cuda': {error}"
-    try:
-        driver.init()
-    except driver.Error as error:
-        return f"needs a working NVIDIA driver: {error}"
-    return None if driver.Device.count() else "needs an NVIDIA GPU, and the driver lists none"
+        resolve("cuda")
+    except DeviceUnavailable as error:
+        return str(error)
+    return None
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import rnnopt
-from rnnopt import cells, reference
+from rnnopt import cells, devices, reference
 from rnnopt.devices import DeviceUnavailable
 from rnnopt.devices.host import blas, open_device
 from rnnopt.plan import Plan
+
+#: What the tests that compile kernels run on: "host", "standin" or "gpu" (pytest --on).
+ON = "host"
 
 TOLERANCE = reference.TOLERANCE["float32"]
 
@@ -179,9 +182,12 @@ def identical(results, others) -> bool:
 
 @cache
 def host(workers=None):
-    """The host device; where there is none, the test that asks for it is skipped and says why."""
+    """The device that compiles the kernels, the host unless pytest's option --on says otherwise.
+
+    Where there is none, the test that asks for it is skipped and says why; `workers` are the host's alone.
+    """
     try:
-        device = open_device(workers)
+        device = open_device(workers) if workers or ON == "host" else devices.resolve("cuda")
     except DeviceUnavailable as missing:
         pytest.skip(str(missing))
     device.reason = "for the tests"

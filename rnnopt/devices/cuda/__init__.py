@@ -29,14 +29,15 @@ def open_device(replay: str | None = None):
         If there is no such way of replay.
     """
     from rnnopt.devices import DeviceUnavailable
-    from rnnopt.devices.cuda import context, cublas, graph, nvcc
+    from rnnopt.devices.cuda import context, cublas, graph, nvcc, standin
 
     if replay not in (None, *REPLAYS):
         raise ValueError(f"a GPU replays by {' or '.join(REPLAYS)}, got 'cuda:{replay}'")
     if replay == "graph" and graph.bindings() is None:
         raise DeviceUnavailable("no CUDA graphs: pip install 'cuda-bindings>=13.0.1', or take device 'cuda:streams'")
     gpu = context.gpu()
-    nvcc.target(gpu.compute_capability())
+    if not standin.load_driver():
+        nvcc.target(gpu.compute_capability())
     cublas.load()
     return CudaDevice(gpu, replay or ("streams" if graph.bindings() is None else "graph"))
 
@@ -51,8 +52,12 @@ class CudaDevice:
         self.gpu, self.replay = gpu, replay
 
     def describe(self) -> dict:
-        from rnnopt.devices.cuda import context, cublas, nvcc
+        from rnnopt.devices.cuda import context, cublas, nvcc, standin
 
+        if standin.load_driver():
+            from rnnopt.devices.host.compiler import find_compiler
+
+            return {"device": self.name, "what": standin.NAME, "replay": self.replay, "compiler": find_compiler().version}
         major, minor = self.gpu.compute_capability()
         release = context.driver().get_driver_version()
         target = nvcc.target((major, minor))

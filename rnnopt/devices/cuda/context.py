@@ -17,7 +17,7 @@ from functools import cache
 from threading import Lock, RLock
 
 from rnnopt.devices import DeviceUnavailable
-from rnnopt.devices.cuda import cublas, modules
+from rnnopt.devices.cuda import cublas, modules, standin
 
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: no order with the default stream, on which others may work
 
@@ -44,16 +44,18 @@ def driver():
 @cache
 def _initialise() -> int:
     """Initialise the driver; return the number of the process in which that was done."""
+    standin.load_driver()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyCUDA warns of some of the errors that it then raises
             from pycuda import driver as cuda
     except ModuleNotFoundError as error:
         raise DeviceUnavailable(f"no PyCUDA ({error}): install the extra 'cuda', which builds it with the CUDA toolkit, "
-                                f"or make the conda environment of environment-gpu.yml") from None
+                                f"or make the conda environment of environment-gpu.yml; without a GPU, 'make pycuda-standin'") from None
     except ImportError as error:
         raise DeviceUnavailable(f"PyCUDA finds no NVIDIA driver ({error}): install one at least as new as the CUDA toolkit "
-                                f"that PyCUDA was built with, and see that nvidia-smi lists a GPU") from None
+                                f"that PyCUDA was built with, and see that nvidia-smi lists a GPU; without a GPU, "
+                                f"'make pycuda-standin'") from None
     try:
         cuda.init()
     except cuda.Error as error:

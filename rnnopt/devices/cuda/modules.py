@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path
 
 from rnnopt import kernels
-from rnnopt.devices.cuda import nvcc
+from rnnopt.devices.cuda import nvcc, standin
 from rnnopt.paths import atomic_write, cache_dir
 
 CHECKSUM_BYTES = 32
@@ -35,6 +35,8 @@ def load(file: str, capability: tuple[int, int]):
     """
     from pycuda import driver as cuda
 
+    if standin.load_driver():
+        return cuda.module_from_buffer(standin.image(file))
     target = nvcc.target(capability)
     try:
         return cuda.module_from_buffer(image(file, target))
