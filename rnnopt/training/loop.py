@@ -28,7 +28,7 @@ def train(network, head: dict[str, np.ndarray], batches: Callable[[int], Iterabl
     Parameters
     ----------
     network : rnnopt.TrainingNetwork
-        Its weights are changed where they are.
+        Its weights are changed where they are: on the host also in the module that :func:`rnnopt.interop.from_torch` took them from.
     head : dict of str to ndarray
         See :func:`init_head`.
     batches : callable

@@ -1,10 +1,13 @@
 """Weights of other frameworks compute here what they compute there, and go back unchanged."""
 
+import copy
+
 import numpy as np
 import pytest
 from helpers import host, sized
 
 import rnnopt
+from rnnopt import training
 from rnnopt.interop import from_keras, from_torch, to_keras, to_torch
 
 KINDS = {"lstm": ("LSTM", {}), "gru": ("GRU", {}), "rnn_tanh": ("RNN", {}), "rnn_relu": ("RNN", {"nonlinearity": "relu"})}
@@ -62,6 +65,87 @@ class TestTorch:
             from_torch(torch.nn.LSTM(5, 7, proj_size=3))
         with pytest.raises(ValueError, match="expected a torch.nn.LSTM, GRU or RNN, or a state dict, got Linear"):
             from_torch(torch.nn.Linear(2, 2))
+
+    def test_a_module_derived_from_torchs_is_taken_for_what_it_is_derived_from(self, torch):
+        class Mine(torch.nn.GRU):
+            pass
+
+        torch.manual_seed(0)
+        peer = Mine(5, 7, 2)
+        fields, weights = from_torch(peer)
+        assert fields["cell"] == "gru"
+        assert all((weights[name] == value.numpy()).all() for name, value in peer.state_dict().items())
+
+    def test_a_module_that_is_only_called_like_torchs_is_refused(self, torch):
+        class LSTM(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.rnn = torch.nn.GRU(5, 7)
+
+        with pytest.raises(ValueError, match=r"got LSTM: of a larger module give the state_dict\(\), and prefix="):
+            from_torch(LSTM(), prefix="rnn.")
+
+    def test_a_cell_that_contradicts_the_module_is_refused(self, torch):
+        with pytest.raises(ValueError, match="the module is of cell 'gru', not 'implicit_gru': leave cell out, or give the module's"):
+            from_torch(module(torch, "gru"), cell="implicit_gru")
+        assert from_torch(module(torch, "gru").state_dict(), cell="implicit_gru")[0]["cell"] == "implicit_gru"
+        with pytest.raises(ValueError, match=r"\(3 × hidden, hidden\) for a gru, got \(28, 7\), which lstm has: give the cell"):
+            from_torch(module(torch, "lstm").state_dict(), cell="gru")
+
+    @pytest.mark.parametrize("name", ["bias_hh_l0", "bias_ih_l1", "weight_ih_l0", "weight_hh_l1", "weight_ih_l0_reverse"])
+    def test_a_parameter_that_is_missing_is_named(self, torch, name):
+        state = dict(module(torch, "lstm", bidirectional=True).state_dict())
+        del state[name]
+        with pytest.raises(ValueError, match=rf"weights lacks? {name}\b"):
+            from_torch(state)
+
+    def test_a_layer_that_is_missing_is_named(self, torch):
+        state = {name.replace("_l1", "_l2"): value for name, value in module(torch, "lstm").state_dict().items()}
+        with pytest.raises(ValueError, match="lacks bias_hh_l1, .* and has unknown bias_hh_l2, .*a 2-layer lstm has"):
+            from_torch(state)
+
+    @pytest.mark.parametrize(("name", "shape", "said"), [
+        ("weight_ih_l1", (28, 6), r"weights\['weight_ih_l1'\] must have shape \(28, 7\), got \(28, 6\)"),
+        ("bias_hh_l0", (27,), r"weights\['bias_hh_l0'\] must have shape \(28,\), got \(27,\)"),
+        ("weight_ih_l0", (24, 5), r"weights\['weight_ih_l0'\] must have shape \(28, 5\), got \(24, 5\)"),
+        ("weight_hh_l0", (28,), r"weight_hh_l0 must have shape \(gates × hidden, features\), none of them 0, got \(28,\)"),
+        ("weight_hh_l0", (0, 0), "none of them 0"),
+    ])
+    def test_shapes_that_do_not_fit_each_other_are_refused(self, name, shape, said):
+        weights = rnnopt.init_weights(sized()) | {name: np.zeros(shape, np.float32)}
+        with pytest.raises(ValueError, match=said):
+            from_torch(weights, cell="lstm")
+
+    @pytest.mark.parametrize("kind", ["double", "half", "bfloat16"])
+    def test_other_precisions_are_refused_not_rounded(self, torch, kind):
+        with pytest.raises(TypeError, match=r"weight_ih_l0.*float32"):
+            from_torch(getattr(module(torch, "lstm"), kind)())
+
+    def test_training_in_place_trains_the_module_and_a_copy_of_it_does_not(self, torch):
+        peer = module(torch, "lstm")
+        before = {name: value.clone() for name, value in peer.state_dict().items()}
+        data = [(np.ones((4, 3, 5), np.float32), np.array([0, 1, 1]))]
+        for source, changes in ((copy.deepcopy(peer), False), (peer, True)):
+            fields, weights = from_torch(source)
+            network = rnnopt.compile(rnnopt.NetworkSpec(**fields, batch=3, steps=4), weights, device=host(), training=True)
+            head, optimizer = training.init_head(network.spec, 2), training.SGD(0.1, device=host())
+            training.train(network, head, lambda epoch: data, optimizer=optimizer, epochs=1)
+            assert any(not torch.equal(before[name], value) for name, value in peer.state_dict().items()) == changes
+
+    def test_a_tensor_never_writes_into_a_read_only_array(self, torch):
+        weights = rnnopt.init_weights(sized())
+        for value in weights.values():
+            value.flags.writeable = False
+        before = {name: value.copy() for name, value in weights.items()}
+        for name, tensor in to_torch(weights).items():
+            assert tensor.numpy().tolist() == before[name].tolist()
+            tensor.zero_()
+        assert all((weights[name] == value).all() for name, value in before.items())
+
+    def test_arrays_that_torch_can_not_share_are_copied_or_refused(self, torch):
+        assert to_torch({"w": np.arange(3, dtype=np.float32)[::-1]})["w"].tolist() == [2, 1, 0]
+        with pytest.raises(TypeError, match=r"w must be float32, got float64: convert it with \.astype"):
+            to_torch({"w": np.zeros(3)})
 
     def test_a_safetensors_file_is_a_state_dict(self, torch, tmp_path):
         from safetensors.numpy import load_file
