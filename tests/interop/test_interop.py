@@ -218,6 +218,59 @@ class TestKeras:
         with pytest.raises(ValueError, match="reset_after=False"):
             from_keras([[kernel, recurrent, bias[0]]], "gru")
 
+    @pytest.mark.parametrize("which", range(3))
+    def test_other_precisions_are_refused_not_rounded(self, which):
+        layer = self.layers("lstm")[0]
+        layer[which] = layer[which].astype(np.float64)
+        with pytest.raises(TypeError, match="of layer 0 must be float32, got float64: convert it"):
+            from_keras([layer], "lstm")
+        weights = rnnopt.init_weights(sized())
+        weights["bias_hh_l1"] = weights["bias_hh_l1"].astype(np.float64)
+        with pytest.raises(TypeError, match="must be float32, got float64"):
+            to_keras(weights, "lstm")
+
+    @pytest.mark.parametrize("each", [2, 3])
+    def test_a_bidirectional_layer_is_refused_whole_and_taken_in_halves(self, each):
+        forward, backward = (layer[:each] for layer in self.layers("lstm", (5, 5, 5)))
+        with pytest.raises(ValueError, match=f"layer 0 must have 2 or 3 arrays .*got {2 * each}: .* {each} forward and {each} backward"):
+            from_keras([forward + backward], "lstm")
+        halves = [from_keras([half], "lstm") for half in (forward, backward)]
+        weights = halves[0] | {name + "_reverse": value for name, value in halves[1].items()}
+        assert weights.keys() == rnnopt.init_weights(sized(layers=1, bidirectional=True)).keys()
+
+    @pytest.mark.parametrize(("cell", "shape"), [("lstm", (27,)), ("lstm", (2, 28)), ("gru", (1, 21)), ("gru", (2, 20)), ("rnn_tanh", ())])
+    def test_a_bias_of_another_shape_is_refused(self, cell, shape):
+        kernel, recurrent, _ = self.layers(cell)[0]
+        with pytest.raises(ValueError, match="the bias of layer 0 must have shape"):
+            from_keras([[kernel, recurrent, np.zeros(shape, np.float32)]], cell)
+
+    def test_layers_that_do_not_fit_on_each_other_are_refused(self):
+        with pytest.raises(ValueError, match="layer 1 reads 6 features and has 7 units, but both must be the 7 units of the layer below"):
+            from_keras([self.layers("lstm")[0], self.layers("lstm", (6, 7))[0]], "lstm")
+
+    def test_what_is_no_list_of_layers_is_refused(self):
+        kernel, recurrent, bias = self.layers("lstm")[0]
+        with pytest.raises(TypeError, match="layer 0 must be a list .*got ndarray: give what get_weights.* in a list of its own"):
+            from_keras([kernel, recurrent, bias], "lstm")
+        with pytest.raises(ValueError, match=r"must have 2 or 3 arrays \(kernel, recurrent kernel, bias\), got 1$"):
+            from_keras([[kernel]], "lstm")
+        with pytest.raises(ValueError, match="layers must hold .* but is empty"):
+            from_keras([], "lstm")
+        with pytest.raises(TypeError, match="layers must be a list .*, got dict"):
+            from_keras({}, "lstm")
+
+    @pytest.mark.parametrize(("name", "said"), [("weight_ih_l0", "weights lack weight_ih_l0"), ("weight_hh_l1", "lacks weight_hh_l1"),
+                                                ("bias_hh_l0", "lacks bias_hh_l0; a 2-layer lstm")])
+    def test_weights_that_are_not_all_there_do_not_go_back(self, name, said):
+        weights = rnnopt.init_weights(sized())
+        del weights[name]
+        with pytest.raises(ValueError, match=said):
+            to_keras(weights, "lstm")
+
+    def test_weights_of_another_cell_do_not_go_back(self):
+        with pytest.raises(ValueError, match=r"\(3 × hidden, hidden\) for a gru, got \(28, 7\), which lstm has"):
+            to_keras(rnnopt.init_weights(sized()), "gru")
+
     def test_wrong_shapes_cells_and_directions_are_refused(self):
         with pytest.raises(ValueError, match="layer 0 has a kernel of shape"):
             from_keras(self.layers("lstm"), "gru")
