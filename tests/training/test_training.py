@@ -112,6 +112,20 @@ class TestOptimizers:
         with pytest.raises(ValueError, match=r"got \(3, 2\)"):
             optimizer.update(weights, {"a": np.zeros((3, 2), np.float32)})
 
+    @pytest.mark.parametrize("device", ["host", "reference"])
+    def test_a_read_only_or_double_weight_is_refused_and_nothing_changes(self, device):
+        fine, gradient = np.ones((2, 3), np.float32), np.ones((2, 3), np.float32)
+        optimizer = training.SGD(0.1, device=host() if device == "host" else device)
+        fixed = np.ones((2, 3), np.float32)
+        fixed.flags.writeable = False
+        with pytest.raises(ValueError, match=r"weights\['b'\] is read-only, .*give a copy"):
+            optimizer.update({"a": fine, "b": fixed}, {"a": gradient, "b": gradient})
+        with pytest.raises(TypeError, match=r"weights\['b'\] must be float32, got float64"):
+            optimizer.update({"a": fine, "b": fixed.astype(np.float64)}, {"a": gradient, "b": gradient})
+        assert (fine == 1).all()
+        assert (fixed == 1).all()
+        assert (optimizer.steps, optimizer.state) == (0, {})
+
 
 SPEC = sized(layers=2, input_size=4, hidden_size=8, batch=5, steps=6, dropout=0.2)
 
