@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rnnopt.arrays import as_numpy
+from rnnopt.weights import checked_array
+
 
 @dataclass(frozen=True)
 class Sequences:
@@ -15,13 +18,21 @@ class Sequences:
     Attributes
     ----------
     inputs : tuple of ndarray of float32, each (steps, channels)
-        May differ in their steps.
+        Finite; may differ in their steps.
     labels : ndarray of int, shape (sequences,)
+        Numbers of classes, from 0.
     subjects : ndarray of int, shape (sequences,)
         Who was recorded.
     classes, channels : tuple of str
     source : str
         Where they come from.
+
+    Raises
+    ------
+    TypeError
+        If inputs are not float32, labels or subjects no integers, or classes or channels no strings.
+    ValueError
+        If a shape is another, a value is NaN or infinite, or a label is no class.
     """
 
     inputs: tuple[np.ndarray, ...]
@@ -31,12 +42,35 @@ class Sequences:
     channels: tuple[str, ...]
     source: str
 
+    def __post_init__(self):
+        for name in ("classes", "channels"):
+            if not all(isinstance(text, str) for text in getattr(self, name)):
+                raise TypeError(f"{name} must be strings, got {getattr(self, name)!r}")
+        for number, sequence in enumerate(self.inputs):
+            shape = (np.shape(sequence)[0] if np.ndim(sequence) == 2 else "steps", len(self.channels))
+            if 0 in shape or np.shape(sequence) != shape:
+                raise ValueError(f"inputs[{number}] must have shape (steps, {len(self.channels)}), with a step and a channel at least, "
+                                 f"got {np.shape(sequence)}")
+            checked_array(f"inputs[{number}]", sequence, shape, finite=True)
+        for name in ("labels", "subjects"):
+            values = as_numpy(name, getattr(self, name))
+            if not np.issubdtype(values.dtype, np.integer):
+                raise TypeError(f"{name} must be integers, got {values.dtype}")
+            if values.shape != (len(self),):
+                raise ValueError(f"{name} must have shape ({len(self)},), one for each sequence, got {values.shape}")
+        if len(self) and (self.labels.min() < 0 or self.labels.max() >= len(self.classes)):
+            raise ValueError(f"labels must be at least 0 and less than the {len(self.classes)} classes, "
+                             f"got values from {self.labels.min()} to {self.labels.max()}")
+
     def __len__(self):
         return len(self.inputs)
 
     def subset(self, chosen) -> Sequences:
         """Return those whose numbers are `chosen`."""
-        chosen = np.asarray(chosen, dtype=int)
+        chosen = np.asarray(chosen)
+        if chosen.size and not np.issubdtype(chosen.dtype, np.integer):  # True and False would be sequences 1 and 0
+            raise TypeError(f"chosen must be numbers of sequences, got {chosen.dtype}: of a mask give np.flatnonzero(mask)")
+        chosen = chosen.astype(int)
         return replace(self, inputs=tuple(self.inputs[n] for n in chosen), labels=self.labels[chosen], subjects=self.subjects[chosen])
 
 
