@@ -107,17 +107,37 @@ def normalised(training: Sequences, *others: Sequences) -> tuple[Sequences, ...]
                  for part in (training, *others))
 
 
-def batches(sequences: Sequences, batch: int, epoch: int | None = None, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def batches(sequences: Sequences, batch: int, epoch: int | None = None, seed: int = 0,
+            remainder: str = "drop") -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield mini-batches of sequences that have equally many steps: inputs (steps, batch, channels), labels (batch,).
 
-    The order follows from `seed` and `epoch`, and is theirs if no epoch is given. The
-    last sequences, too few for a whole mini-batch, are left out of this epoch.
+    The order follows from `seed` and `epoch`, and is theirs if no epoch is given.
+
+    Parameters
+    ----------
+    sequences : Sequences
+    batch : int
+    epoch : int, optional
+    seed : int
+    remainder : str
+        What becomes of the last sequences, too few for a whole mini-batch. ``"drop"`` leaves them out of this epoch, as
+        training does. ``"pad"`` fills the mini-batch up with zeros, but gives labels of the real sequences only, which
+        come first: :func:`rnnopt.training.evaluate` counts as many as have labels, and training refuses them.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer sequences than one mini-batch (and they are dropped), they differ in their steps, or `remainder` is another.
     """
-    if not 1 <= batch <= len(sequences):
-        raise ValueError(f"batch must be from 1 to the {len(sequences)} sequences there are, got {batch}")
+    if remainder not in ("drop", "pad"):
+        raise ValueError(f"remainder must be 'drop' or 'pad', got {remainder!r}")
+    if batch < 1 or (remainder == "drop" and batch > len(sequences)):
+        raise ValueError(f"batch must be from 1 to the {len(sequences)} sequences there are, got {batch}: "
+                         f"remainder='pad' fills a larger one up, for evaluation")
     if len({len(sequence) for sequence in sequences.inputs}) > 1:
         raise ValueError("sequences of a mini-batch must have equally many steps: cut windows of them first")
     order = np.arange(len(sequences)) if epoch is None else np.random.default_rng([seed, epoch]).permutation(len(sequences))
-    for start in range(0, len(order) - batch + 1, batch):
+    for start in range(0, len(order) if remainder == "pad" else len(order) - batch + 1, batch):
         chosen = order[start:start + batch]
-        yield np.stack([sequences.inputs[n] for n in chosen], axis=1), sequences.labels[chosen]
+        filling = [np.zeros_like(sequences.inputs[0])] * (batch - len(chosen))
+        yield np.stack([sequences.inputs[n] for n in chosen] + filling, axis=1), sequences.labels[chosen]

@@ -86,6 +86,27 @@ def test_batches_are_whole_and_their_order_follows_from_seed_and_epoch(small):
     assert plain[1].tolist() == cut.labels[:4].tolist()
 
 
+@pytest.mark.parametrize("batch", [1, 3, 4, 50])
+@pytest.mark.parametrize("epoch", [None, 2])
+def test_padded_batches_have_every_sequence_once_and_zeros_without_labels(small, batch, epoch):
+    cut = datasets.windows(small, 3)
+    found, labels = [], []
+    for inputs, some in datasets.batches(cut, batch, epoch, remainder="pad"):
+        assert inputs.shape == (3, batch, 2)
+        assert inputs.dtype == np.float32
+        assert not inputs[:, len(some):].any()
+        found += [inputs[:, n].tolist() for n in range(len(some))]
+        labels += some.tolist()
+    order = np.arange(len(cut)) if epoch is None else np.random.default_rng([0, epoch]).permutation(len(cut))
+    assert found == [cut.inputs[n].tolist() for n in order]
+    assert labels == cut.labels[order].tolist()
+
+
+def test_another_remainder_is_refused(small):
+    with pytest.raises(ValueError, match="remainder must be 'drop' or 'pad', got 'keep'"):
+        next(datasets.batches(datasets.windows(small, 3), 2, remainder="keep"))
+
+
 @pytest.mark.parametrize("batch", [0, 5, -1])
 def test_a_batch_larger_than_the_data_is_refused(small, batch):
     with pytest.raises(ValueError, match=f"batch must be from 1 to the 4 sequences there are, got {batch}"):
