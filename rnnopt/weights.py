@@ -84,7 +84,7 @@ def checked_array(name, array, shape, *, finite=False):
     """Return `array` as a C-contiguous float32 array of `shape`, or raise with its `name` (see :func:`rnnopt.arrays.as_numpy`)."""
     array = as_numpy(name, array)
     if array.dtype != np.float32:
-        raise TypeError(f"{name} must be float32, got {array.dtype}: convert it with .astype(np.float32)")
+        raise TypeError(f"{name} must be float32, got {array.dtype}: convert it with .astype(np.float32), a tensor with .float()")
     if array.shape != tuple(shape):
         raise ValueError(f"{name} must have shape {tuple(shape)}, got {array.shape}")
     if finite and not np.isfinite(array).all():

@@ -37,6 +37,17 @@ def test_a_tensor_that_requires_gradients_is_refused_with_the_remedy(torch):
         as_numpy("x", torch.zeros(3, requires_grad=True))
 
 
+@pytest.mark.parametrize(("lazy", "remedy"), [
+    (lambda torch: torch.tensor([1 + 2j, 3 - 4j]).conj().imag, "resolve_neg"),
+    (lambda torch: torch.tensor([1 + 2j]).conj(), "resolve_conj"),
+], ids=["negated", "conjugated"])
+def test_a_tensor_that_is_yet_to_be_negated_or_conjugated_is_refused_with_the_remedy(torch, lazy, remedy):
+    tensor = lazy(torch)
+    with pytest.raises(TypeError, match=rf"which its memory doesn't show: give x\.{remedy}\(\)"):
+        as_numpy("x", tensor)
+    assert as_numpy("x", getattr(tensor, remedy)()).tolist() == tensor.tolist()
+
+
 def test_networks_take_tensors_and_return_what_tensors_share(torch):
     p = problem(sized())
     tensors = {name: torch.from_numpy(value) for name, value in p.weights.items()}

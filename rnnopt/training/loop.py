@@ -10,7 +10,7 @@ import numpy as np
 
 from rnnopt.training import checkpoint as checkpoints
 from rnnopt.training.clipping import clip_by_norm
-from rnnopt.training.losses import cross_entropy, linear, linear_backward
+from rnnopt.training.losses import checked, cross_entropy, linear, linear_backward
 
 
 def init_head(spec, classes: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -28,7 +28,7 @@ def train(network, head: dict[str, np.ndarray], batches: Callable[[int], Iterabl
     Parameters
     ----------
     network : rnnopt.TrainingNetwork
-        Its weights are changed where they are.
+        Its weights are changed where they are: on the host also in the module that :func:`rnnopt.interop.from_torch` took them from.
     head : dict of str to ndarray
         See :func:`init_head`.
     batches : callable
@@ -107,11 +107,32 @@ def last_hidden(spec, state) -> np.ndarray:
 
 
 def evaluate(network, head, batches: Iterable) -> float:
-    """Return the share of sequences that are classified right."""
+    """Return the share of sequences that are classified right.
+
+    Parameters
+    ----------
+    network : rnnopt.Network
+        One compiled for training drops outputs here too, if its spec has dropout: evaluate with one that is not.
+    head : dict of str to ndarray
+        See :func:`init_head`.
+    batches : iterable of (inputs, labels)
+        Of a mini-batch with fewer labels than sequences only the first are counted, as many as have labels. So all
+        sequences are, where :func:`rnnopt.datasets.batches` is told ``remainder="pad"``; else it leaves the last ones out.
+
+    Raises
+    ------
+    TypeError
+        If labels are no integers.
+    ValueError
+        If no mini-batch comes, or one without labels, with more of them than sequences, or with one that is no class.
+    FloatingPointError
+        If a logit is NaN or infinite.
+    """
     right = total = 0
     for inputs, labels in batches:
         _, state = network(inputs)
         logits = linear(last_hidden(network.spec, state), head["head.weight"], head["head.bias"])
+        logits, labels = checked(logits[:len(labels)], labels)
         right += int((logits.argmax(axis=1) == labels).sum())
         total += len(labels)
     if not total:

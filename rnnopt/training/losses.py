@@ -28,6 +28,17 @@ def cross_entropy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.nda
     FloatingPointError
         If a logit is NaN or infinite.
     """
+    logits, labels = checked(logits, labels)
+    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    log_sum = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    rows = np.arange(len(labels))
+    d_logits = np.exp(shifted - log_sum)
+    d_logits[rows, labels] -= 1
+    return float(np.mean(log_sum[:, 0] - shifted[rows, labels])), (d_logits / len(labels)).astype(np.float32)
+
+
+def checked(logits, labels) -> tuple[np.ndarray, np.ndarray]:
+    """Return logits and labels as arrays, or raise what :func:`cross_entropy` says."""
     logits, labels = np.asarray(logits), np.asarray(labels)
     if logits.ndim != 2 or 0 in logits.shape or labels.shape != logits.shape[:1]:
         raise ValueError(f"logits must have shape (batch, classes) and labels (batch,), neither of them empty; "
@@ -40,12 +51,7 @@ def cross_entropy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.nda
     if not np.isfinite(logits).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(logits))[0])
         raise FloatingPointError(f"the loss is not finite: logits[{row}, {column}] is {logits[row, column]}")
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
-    log_sum = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    rows = np.arange(len(labels))
-    d_logits = np.exp(shifted - log_sum)
-    d_logits[rows, labels] -= 1
-    return float(np.mean(log_sum[:, 0] - shifted[rows, labels])), (d_logits / len(labels)).astype(np.float32)
+    return logits, labels
 
 
 def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -46,13 +46,20 @@ class _Optimizer:
 
         Raises
         ------
+        TypeError
+            If a weight is not float32.
         ValueError
-            If a gradient is missing or has another shape.
+            If a gradient is missing or has another shape, or a weight can't be written to. Nothing is changed then.
         """
         for name, weight in weights.items():
+            if weight.dtype != np.float32:
+                raise TypeError(f"weights[{name!r}] must be float32, got {weight.dtype}: convert it with .astype(np.float32)")
+            if not weight.flags.writeable:  # a kernel has but its address, and would write
+                raise ValueError(f"weights[{name!r}] is read-only, and an update changes it in place: give a copy of it")
             if name not in gradients or gradients[name].shape != weight.shape:
                 got = gradients[name].shape if name in gradients else "none"
                 raise ValueError(f"gradients[{name!r}] must have the shape {weight.shape} of the weight, got {got}")
+        for name, weight in weights.items():
             for slot in self.slots:
                 self.state.setdefault(f"{name}.{slot}", np.zeros_like(weight))
         self.steps += 1

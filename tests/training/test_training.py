@@ -11,8 +11,8 @@ import pytest
 from helpers import host, sized
 
 import rnnopt
-from rnnopt import training
-from rnnopt.training import losses
+from rnnopt import datasets, training
+from rnnopt.training import loop, losses
 
 
 class TestCrossEntropy:
@@ -111,6 +111,20 @@ class TestOptimizers:
             optimizer.update(weights, {})
         with pytest.raises(ValueError, match=r"got \(3, 2\)"):
             optimizer.update(weights, {"a": np.zeros((3, 2), np.float32)})
+
+    @pytest.mark.parametrize("device", ["host", "reference"])
+    def test_a_read_only_or_double_weight_is_refused_and_nothing_changes(self, device):
+        fine, gradient = np.ones((2, 3), np.float32), np.ones((2, 3), np.float32)
+        optimizer = training.SGD(0.1, device=host() if device == "host" else device)
+        fixed = np.ones((2, 3), np.float32)
+        fixed.flags.writeable = False
+        with pytest.raises(ValueError, match=r"weights\['b'\] is read-only, .*give a copy"):
+            optimizer.update({"a": fine, "b": fixed}, {"a": gradient, "b": gradient})
+        with pytest.raises(TypeError, match=r"weights\['b'\] must be float32, got float64"):
+            optimizer.update({"a": fine, "b": fixed.astype(np.float64)}, {"a": gradient, "b": gradient})
+        assert (fine == 1).all()
+        assert (fixed == 1).all()
+        assert (optimizer.steps, optimizer.state) == (0, {})
 
 
 SPEC = sized(layers=2, input_size=4, hidden_size=8, batch=5, steps=6, dropout=0.2)
@@ -242,6 +256,45 @@ class TestLoop:
             training.train(*fresh(), lambda epoch: [], optimizer=training.SGD(0.1, device=host()), epochs=1)
         with pytest.raises(ValueError, match="nothing to evaluate"):
             training.evaluate(*fresh(), [])
+
+    @pytest.mark.parametrize("count", [3, 5, 12])
+    def test_accuracy_is_of_all_sequences(self, count):
+        rng, spec = np.random.default_rng(0), sized(layers=1, input_size=4, hidden_size=8, batch=5, steps=6)
+        inputs = tuple(rng.standard_normal((spec.steps, spec.input_size), dtype=np.float32) for _ in range(count))
+        network, head = fresh(spec=spec)
+        logits = []
+        for one in inputs:  # each in a mini-batch of itself
+            _, state = network(np.repeat(one[:, None], spec.batch, axis=1))
+            logits.append((loop.last_hidden(spec, state) @ head["head.weight"].T)[0])
+        best = np.argmax(logits, axis=1)
+        labels = np.where(np.arange(count) < count - 1, best, 1 - best)  # only the last one is wrong
+        sequences = datasets.Sequences(inputs, labels, np.zeros(count, int), ("a", "b"), tuple("wxyz"), "made here")
+        assert training.evaluate(network, head, datasets.batches(sequences, spec.batch, remainder="pad")) == (count - 1) / count
+
+    def test_training_refuses_a_mini_batch_that_is_padded(self):
+        def padded(epoch):
+            return ((inputs, labels[:-1]) for inputs, labels in data(epoch))
+
+        with pytest.raises(ValueError, match=r"labels \(batch,\), neither of them empty; got \(5, 2\) and \(4,\)"):
+            training.train(*fresh(), padded, optimizer=training.SGD(0.1, device=host()), epochs=1)
+
+    @pytest.mark.parametrize(("labels", "error", "said"), [
+        (np.zeros(6, int), ValueError, r"got \(5, 2\) and \(6,\)"),
+        (np.zeros((5, 1), int), ValueError, r"got \(5, 2\) and \(5, 1\)"),
+        (np.zeros(0, int), ValueError, "neither of them empty"),
+        (np.full(5, 2), ValueError, "less than the 2 classes, got values from 2 to 2"),
+        (np.zeros(5), TypeError, "labels must be integers"),
+    ])
+    def test_labels_that_can_not_be_counted_are_refused(self, labels, error, said):
+        inputs = np.zeros((SPEC.steps, SPEC.batch, SPEC.input_size), np.float32)
+        with pytest.raises(error, match=said):
+            training.evaluate(*fresh(), [(inputs, labels)])
+
+    def test_a_network_that_is_not_finite_is_not_counted_as_right(self):
+        network, head = fresh()
+        head["head.bias"][0] = np.nan
+        with pytest.raises(FloatingPointError, match=r"logits\[0, 0\] is nan"):
+            training.evaluate(network, head, ones(0))
 
 
 class TestCheckpoints:
