@@ -15,6 +15,9 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --quiet --quiet --no-input --disable-pip-version-check install --only-binary :all:
 TORCH := $(shell sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements-peers.lock)
 UV := uv==0.13.9
+# What promises the same of every device that compiles kernels, and what only CUDA promises.
+ON_CUDA := tests/devices/cuda/test_cuda_gpu.py tests/devices/cuda/test_standin.py tests/schedule tests/cells tests/test_network.py \
+  tests/test_training_network.py tests/test_golden_sums.py tests/test_measure.py tests/test_measure_training.py tests/training
 LOCK := $(PY) -m uv pip compile --quiet --no-header --no-emit-index-url --only-binary :all: --python-version 3.11
 
 # The stamp holds the folder's path. An environment that was half made, was copied from elsewhere, has lost its Python or is of
@@ -25,7 +28,7 @@ ifneq ($(WHOLE),yes)
 .PHONY: .venv/ready
 endif
 
-.PHONY: help env reproduce smoke paper lab kernel test peers kernels-check gpu-check gpu-carry lint lock clean
+.PHONY: help env reproduce smoke paper lab kernel test peers pycuda-standin test-standin kernels-check gpu-check gpu-carry lint lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -51,6 +54,13 @@ kernel: .venv/ready ## offer this environment, as "Python (rnnopt)", to a Jupyte
 
 test: .venv/ready peers ## run the tests
 	@$(PY) -m pytest $(ARGS)
+
+pycuda-standin: .venv/ready ## PyCUDA without a GPU: build it, and let device 'cuda' be a strict driver on host memory
+	@$(PY) rnnopt/devices/cuda/build_pycuda.py
+	@$(PY) -m rnnopt.devices.cuda.standin
+
+test-standin: pycuda-standin ## run the tests that compile kernels on PyCUDA over the stand-in driver
+	@$(PY) -m pytest --on standin $(or $(ARGS),$(ON_CUDA))
 
 kernels-check: .venv/ready ## compile every kernel with nvcc for each supported architecture (needs nvcc, no GPU)
 	@$(PY) -m rnnopt.kernels.nvcc_check

@@ -14,6 +14,7 @@ import sys
 from importlib import import_module, metadata
 
 from rnnopt import devices, paths, provenance
+from rnnopt.devices.cuda import standin
 
 
 class Missing(Exception):
@@ -90,11 +91,30 @@ def pycuda() -> str:
     try:
         return f"pycuda {metadata.version('pycuda')}"
     except metadata.PackageNotFoundError:
-        raise Missing('PyCUDA is not installed: pip install --editable ".[cuda]", where the CUDA toolkit is') from None
+        raise Missing('PyCUDA is not installed: pip install --editable ".[cuda]", where the CUDA toolkit is; '
+                      "without a GPU: make pycuda-standin") from None
 
 
 def gpu() -> str:
-    return devices.resolve("cuda").describe()["what"]
+    described = devices.resolve("cuda").describe()
+    return f"{described['what']}, replays by {described['replay']}" + (
+        "; for a GPU of this machine see that nvidia-smi lists one, or set RNNOPT_CUDA_DRIVER=real to be told what is amiss"
+        if described["what"] == standin.NAME else "")
+
+
+def graphs() -> str:
+    from rnnopt.devices.cuda import graph
+
+    if graph.bindings() is None:
+        raise Missing("cuda-bindings is not installed: pip install 'cuda-bindings>=13.0.1', or make pycuda-standin")
+    return f"cuda-bindings {metadata.version('cuda-bindings')}"
+
+
+def torch() -> str:
+    try:
+        return f"torch {metadata.version('torch')}"
+    except metadata.PackageNotFoundError:
+        raise Missing("PyTorch is not installed: make peers") from None
 
 
 def typst() -> str:
@@ -116,6 +136,8 @@ PROBES = (
     ("nvcc", nvcc, "no kernel can be compiled for a GPU"),
     ("PyCUDA", pycuda, "the device 'cuda' is not there"),
     ("GPU", gpu, "the device 'cuda' is not there"),
+    ("CUDA graphs", graphs, "a GPU is given every operation on its own"),
+    ("PyTorch", torch, "nothing is compared with it"),
     ("typst", typst, "the paper can't be typeset"),
 )
 

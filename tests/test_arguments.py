@@ -24,7 +24,8 @@ def test_a_device_that_is_none_is_refused(wrong):
 
 @pytest.mark.parametrize(("wrong", "near"), [("cpu", None), ("Host", "host"), ("cudaa", "cuda"), ("autp", "auto"), ("", None)])
 def test_an_unknown_device_is_refused_with_the_nearest_name(wrong, near):
-    with pytest.raises(ValueError, match=f"^device must be 'auto' or one of 'cuda', 'host', 'reference', got {wrong!r}") as caught:
+    names = "'cuda', 'host', 'reference', 'model', 'cuda:streams', 'model:CARD'"
+    with pytest.raises(ValueError, match=f"^device must be 'auto' or one of {names}, got {wrong!r}") as caught:
         rnnopt.compile(SPEC, rnnopt.init_weights(SPEC), device=wrong)
     assert str(caught.value).endswith(f"(did you mean {near!r}?)" if near else repr(wrong))
 

@@ -109,6 +109,8 @@ def test_arrays_that_start_at_any_address_work(drawn, device, offset):
 
 
 def test_weights_are_not_copied(drawn, device):
+    if device.name == "cuda":
+        pytest.skip("a GPU has copies of the weights: that is what load_weights is for")
     network = compiled(drawn, device)
     network(drawn.inputs, drawn.state)
     drawn.weights["weight_ih_l0"] *= 2

@@ -41,6 +41,9 @@ def resolve(name: str = "auto"):
     if name == "auto":
         missing = []
         for candidate in DEVICES:
+            if candidate == "cuda" and import_module("rnnopt.devices.cuda.standin").chosen():
+                missing.append("no GPU: the stand-in driver is there for who asks for 'cuda'")
+                continue
             try:
                 device = import_module(DEVICES[candidate]).open_device()
             except DeviceUnavailable as error:

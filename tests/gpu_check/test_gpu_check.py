@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -151,14 +152,15 @@ def test_what_the_bootstrap_installs_is_what_the_package_needs():
     project = tomllib.loads((paths.checkout_root() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     bounds = {*project["dependencies"], *extras["test"], *extras["cuda"]}
-    for requirement in (*bootstrap.CUDA, bootstrap.CUBLAS, bootstrap.PYCUDA, *bootstrap.TESTS, *bootstrap.CORE):
+    for requirement in (bootstrap.CUBLAS, *bootstrap.TESTS, *bootstrap.CORE):
         assert requirement in bounds or requirement in ("ipython", "jinja2"), requirement
 
 
-def test_bootstrap_needs_nothing_but_python():
+@pytest.mark.parametrize("script", [bootstrap.__file__, bootstrap.BUILD_PYCUDA], ids=["bootstrap", "build_pycuda"])
+def test_what_makes_an_environment_needs_nothing_but_python(script):
     import ast
 
-    tree = ast.parse((paths.checkout_root() / "rnnopt" / "gpu_check" / "bootstrap.py").read_text(encoding="utf-8"))
+    tree = ast.parse(Path(script).read_text(encoding="utf-8"))
     imported = {name.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     imported |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= {*sys.stdlib_module_names}

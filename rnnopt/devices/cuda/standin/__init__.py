@@ -41,28 +41,38 @@ def marker() -> Path:
 
 
 @cache
-def load_driver() -> bool:
-    """Load the driver that PyCUDA is to find; return whether it is the stand-in.
-
-    That is what RNNOPT_CUDA_DRIVER says, else NVIDIA's if it can be loaded, else the stand-in
-    in an environment that was made for it.
+def chosen() -> bool:
+    """Return whether CUDA is the stand-in's in this process: what RNNOPT_CUDA_DRIVER says, else where there is no driver but the marker.
 
     Raises
     ------
     rnnopt.devices.DeviceUnavailable
-        If the stand-in was asked for and can't be built, or RNNOPT_CUDA_DRIVER is none of its words.
+        If RNNOPT_CUDA_DRIVER is none of its words.
     """
-    chosen = os.environ.get("RNNOPT_CUDA_DRIVER")
-    if chosen not in (None, "", *CHOICES):
-        raise DeviceUnavailable(f"RNNOPT_CUDA_DRIVER must be 'standin' or 'real', got {chosen!r}")
-    if chosen != "standin":
-        try:
-            # For all to see: a PyCUDA that was linked with an empty library does not look for it by itself.
-            ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)
-            return False
-        except OSError:
-            if chosen == "real" or not marker().exists():
-                return False  # PyCUDA says what is missing
+    named = os.environ.get("RNNOPT_CUDA_DRIVER")
+    if named not in (None, "", *CHOICES):
+        raise DeviceUnavailable(f"RNNOPT_CUDA_DRIVER must be 'standin' or 'real', got {named!r}")
+    if named == "standin":
+        return True
+    try:
+        # For all to see: a PyCUDA that was linked with an empty library does not look for it by itself.
+        ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)
+    except OSError:
+        return named != "real" and marker().exists()  # else PyCUDA says what is missing
+    return False
+
+
+@cache
+def load_driver() -> bool:
+    """Load the driver that PyCUDA is to find; return whether it is the stand-in (see :func:`chosen`).
+
+    Raises
+    ------
+    rnnopt.devices.DeviceUnavailable
+        If it is to be the stand-in and that can't be built.
+    """
+    if not chosen():
+        return False
     if sys.platform != "linux":
         raise DeviceUnavailable("the stand-in driver takes the place of libcuda.so.1, which there is on Linux only: "
                                 "use device='host', which runs the same kernels")
