@@ -14,10 +14,13 @@ from time import monotonic
 
 from rnnopt import devices, doctor, paths, provenance
 from rnnopt.gpu_check.cases import cases
+from rnnopt.gpu_check.cudnn import NoPeer
+
+VERDICTS = ("done", "failed", "no time", "no peer")
 
 
 def main(arguments=None) -> int:
-    """Run the check; return 0 if nothing failed (what the time did not allow has not failed)."""
+    """Run the check; return 0 if nothing failed (what the time did not allow, or lacks its peer, has not failed)."""
     parser = argparse.ArgumentParser(prog="python -m rnnopt.gpu_check", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("build/gpu-check"), help="folder for summary and records (default: %(default)s)")
     parser.add_argument("--device", default="cuda", help="what to check (default: %(default)s)")
@@ -66,19 +69,22 @@ class Check:
         else:
             try:
                 verdict, told = "done", action()
+            except NoPeer as error:
+                verdict, told = "no peer", str(error)
             except Exception as error:
                 verdict, told = "failed", f"{type(error).__name__}: {error}"
         result = {"what": title, "verdict": verdict, "seconds": round(monotonic() - start, 2), "told": told}
         self._results.append(result)
-        print(f"{verdict:<8} {result['seconds']:7.1f} s  {title}" + (f"  {told}" if verdict == "failed" else ""), flush=True)
+        print(f"{verdict:<8} {result['seconds']:7.1f} s  {title}" + (f"  {told}" if verdict in ("failed", "no peer") else ""), flush=True)
         paths.atomic_write(self._out / "summary.json", json.dumps(self._results, indent=1))
 
     def finish(self, device) -> int:
         """Write the summary with what it was measured on; return the exit status."""
-        count = {verdict: sum(result["verdict"] == verdict for result in self._results) for verdict in ("done", "failed", "no time")}
+        count = {verdict: sum(result["verdict"] == verdict for result in self._results) for verdict in VERDICTS}
         about = {"device": device.describe(), "environment": provenance.environment(), "counts": count, "results": self._results}
         paths.atomic_write(self._out / "summary.json", json.dumps(about, indent=1))
-        print(f"{count['done']} done, {count['failed']} failed, {count['no time']} left out for want of time; "
+        print(f"{count['done']} done, {count['failed']} failed, {count['no time']} left out for want of time, "
+              f"{count['no peer']} for want of PyTorch; "
               f"records in {self._out}: rnnopt import-records {self._out} --machine NAME")
         return 1 if count["failed"] else 0
 

@@ -9,10 +9,15 @@ from time import perf_counter
 import numpy as np
 
 from rnnopt import measure, measure_training, paths, provenance, reference
+from rnnopt.devices.cuda import standin
 from rnnopt.network import compile
 from rnnopt.weights import init_weights
 
 NAME = "beside torch"
+
+
+class NoPeer(RuntimeError):
+    """There is no PyTorch to compare with here; the message says what is missing."""
 
 
 def beside_torch(spec, device, repeats: int) -> dict:
@@ -23,18 +28,20 @@ def beside_torch(spec, device, repeats: int) -> dict:
 
     Raises
     ------
-    ImportError
-        If PyTorch is not installed.
-    RuntimeError
-        If it has no GPU where the device is one.
+    NoPeer
+        If PyTorch is not installed, or has no GPU where the device is one, or the device is the stand-in for one.
     rnnopt.measure.WrongResult
         If a network without TF32 does not agree with the reference.
     """
-    import torch
-
+    try:
+        import torch
+    except ImportError as error:
+        raise NoPeer(f"PyTorch is not installed: {error}") from None
     on = "cuda" if device.name == "cuda" else "cpu"
+    if on == "cuda" and standin.chosen():
+        raise NoPeer("the stand-in driver's CPU and PyTorch's GPU have nothing to compare")
     if on == "cuda" and not torch.cuda.is_available():
-        raise RuntimeError(f"this PyTorch ({torch.__version__}) uses no GPU: install one that was built for CUDA")
+        raise NoPeer(f"this PyTorch ({torch.__version__}) uses no GPU: install one that was built for CUDA")
     weights, inputs = init_weights(spec), measure.sample_inputs(spec)
     d_outputs = measure_training.sample_gradients(spec)
     ours = compile(spec, weights, device=device, training=True)

@@ -40,7 +40,8 @@ def test_every_case_is_done_and_leaves_its_record(checked):
 def test_summary_says_on_what_and_how_much(checked):
     _, status, summary = checked
     assert summary["device"]["device"] == "host"
-    assert summary["counts"]["failed"] == (status != 0) * summary["counts"]["failed"]
+    assert status == 0
+    assert summary["counts"]["failed"] == 0
     assert sum(summary["counts"].values()) == len(summary["results"])
 
 
@@ -62,6 +63,18 @@ def test_a_failure_is_written_down_and_the_rest_goes_on(tmp_path, capsys):
     told = [(result["verdict"], result["told"]) for result in results]
     assert told == [("failed", "ZeroDivisionError: division by zero"), ("done", "fine")]
     assert "division by zero" in capsys.readouterr().out
+
+
+def test_a_comparison_without_its_peer_is_no_failure_and_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    kept = check.Check(tmp_path, monotonic() + 60)
+    peers = [case for case in cases("host", quick=True) if "torch" in case.title]
+    for case in peers:
+        kept.run(case.title, case.measure)
+    assert kept.finish(host()) == 0
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert summary["counts"] == {"done": 0, "failed": 0, "no time": 0, "no peer": len(peers)}
+    assert all("PyTorch is not installed" in result["told"] for result in summary["results"])
 
 
 def test_nothing_is_begun_when_the_time_is_out(tmp_path):

@@ -316,3 +316,55 @@ def test_fork_after_cuda_was_used_is_refused_in_a_sentence():
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     """)
     assert said == "no fault"
+
+
+NETWORK = """
+    import sys
+    import rnnopt
+    sys.path.insert(0, {tests!r})
+    from helpers import error, flat, problem, sized
+    p = problem(sized(2, 5, 7, 3, 4))
+    network = rnnopt.compile(p.spec, p.weights, device="cuda")
+
+    def run():
+        assert error(flat(network(p.inputs, p.state)), p.solution()) < 1e-5
+
+    run()
+"""
+
+
+def network(then="") -> str:
+    return dedent(NETWORK).format(tests=os.path.dirname(helpers.__file__)) + dedent(then)
+
+
+def test_exception_in_a_cell_leaves_the_next_cell_a_network_that_works():
+    then = """
+        replay, network.executable.replay = network.executable.replay, lambda: 1 / 0
+        try:
+            network(p.inputs, p.state)
+        except ZeroDivisionError:
+            assert cuda.Context.get_current().handle == primary.context.handle
+        network.executable.replay = replay
+        run()
+        try:
+            network(p.inputs[:, :, :-1], p.state)
+        except ValueError:
+            run()
+    """
+    assert outcome(network(then)) == "no fault"
+
+
+def test_two_notebooks_at_once_and_a_killed_kernel_disturb_nobody():
+    """Each kernel of JupyterLab is a process; here one is killed while it computes, and one that goes on is right, as is a new one."""
+    busy = START + "with primary.current():\n" + "\n".join(
+        "    " + line for line in network("print('ready', flush=True)\nwhile True: run()").splitlines())
+    kernel = subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE, text=True,
+                              env=os.environ | {"RNNOPT_CUDA_DRIVER": "standin"})
+    try:
+        assert kernel.stdout.readline() == "ready\n"
+        assert outcome(network()) == "no fault"
+        assert kernel.poll() is None
+    finally:
+        kernel.kill()
+        kernel.communicate()
+    assert outcome(network("run()")) == "no fault"
