@@ -10,9 +10,10 @@ from rnnopt.network import Network, TrainingNetwork, compile
 from rnnopt.packing import pack, unpack
 from rnnopt.schedule import LADDER, SWITCHES, TRAINING_LADDER, TRAINING_SWITCHES, schedule, schedule_backward
 from rnnopt.spec import NetworkSpec
+from rnnopt.time_parallel import MGRIT
 from rnnopt.weights import init_weights
 
 __version__ = "0.1.0"
 
-__all__ = ["LADDER", "SWITCHES", "TRAINING_LADDER", "TRAINING_SWITCHES", "Network", "NetworkSpec", "TrainingNetwork",
+__all__ = ["LADDER", "MGRIT", "SWITCHES", "TRAINING_LADDER", "TRAINING_SWITCHES", "Network", "NetworkSpec", "TrainingNetwork",
            "compile", "init_weights", "pack", "schedule", "schedule_backward", "unpack"]

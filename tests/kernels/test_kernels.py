@@ -33,6 +33,8 @@ def cases_of(kernel, block):
         cases += [make_case(kernel, 5, 33, block, (2, 2), repeated=others)] if others else []
     if kernel.name in IN_PLACE:
         cases += [make_case(kernel, 5, 33, block, (2, 2), pad=4, in_place=IN_PLACE[kernel.name])]
+    if kernel.name == "exchange_steps":
+        cases += [make_case(kernel, 48, 5, block, (2, 2), pad=1)]
     if kernel.file == "column_sum.cu":
         cases += [make_case(kernel, 200, 260, block, (2, 1))]
     return cases

@@ -102,9 +102,24 @@ def adam(settings, gradient, mean, square, weight):
     return mean, square, weight - rate * mean / (np.sqrt(square) * correction + epsilon)
 
 
+def exchange_steps(source, batch, inner, radix, offset, valid):
+    rows = np.arange(len(source))
+    steps, sequences = rows // batch, rows % batch
+    blocks, places = np.divmod(steps, inner * radix)
+    d, k = np.divmod(places, inner)
+    origin = (blocks * inner + k) * radix + d - offset
+    there = (origin >= 0) & (origin < valid)
+    return (np.where(there[:, None], source[np.where(there, origin * batch + sequences, 0)], 0),)
+
+
+def squared_sums(x, y):
+    return ((x - y)**2).sum(axis=1, keepdims=True), (y**2).sum(axis=1, keepdims=True)
+
+
 EIGHT = lambda rows, cols: (8,)  # noqa: E731
 G3, B3 = (lambda rows, cols: (rows, 3 * cols)), (lambda rows, cols: (3 * cols,))
 ROW = lambda rows, cols: (cols,)  # noqa: E731
+COLUMN = lambda rows, cols: (rows, 1)  # noqa: E731
 LSTM = dict(input=GATES, recurrent=GATES, bias_ih=GATE_BIAS, bias_hh=GATE_BIAS, c_prev=FULL)
 GRU = dict(input=G3, recurrent=G3, bias_ih=B3, bias_hh=B3, h_prev=FULL)
 RNN = dict(input=FULL, recurrent=FULL, bias_ih=ROW, bias_hh=ROW, h=FULL)
@@ -151,6 +166,8 @@ TWINS = {
     "sgd": Twin(sgd, dict(settings=EIGHT, gradient=FULL, velocity=FULL, weight=FULL, new_velocity=FULL, new_weight=FULL), 2e-6),
     "adam": Twin(adam, dict(settings=EIGHT, gradient=FULL, mean=FULL, square=FULL, weight=FULL,
                             new_mean=FULL, new_square=FULL, new_weight=FULL), 5e-6),
+    "exchange_steps": Twin(exchange_steps, dict(source=FULL, out=FULL), 0),
+    "squared_sums": Twin(squared_sums, dict(x=FULL, y=FULL, residual=COLUMN, size=COLUMN), 1e-5),
     "dropout": Twin(dropped, dict(x=FULL, key=EIGHT, y=FULL), 2e-7),
 }
 
@@ -165,8 +182,9 @@ IN_PLACE = {
     "column_sum_add": (("before", "y"),), "dropout": (("x", "y"),),
 }
 
-#: Values of scalars that are not any number: a probability of 0.4, and its scale.
-SCALARS = {"dt": 0.5, "first": 1000, "layer": 3, "threshold": round(0.4 * 2**32), "scale": 1 / 0.6}
+#: Values of scalars that are not any number: a probability of 0.4, and its scale; where it depends on them, by the number of rows.
+SCALARS = {"dt": 0.5, "first": 1000, "layer": 3, "threshold": round(0.4 * 2**32), "scale": 1 / 0.6,
+           "batch": 2, "inner": 3, "radix": 2, "offset": 1, "valid": lambda rows: rows // 2}
 
 
 def make_case(kernel, rows, cols, block, grid, *, pad=0, repeated=(), in_place=(), seed=0) -> Case:
@@ -191,7 +209,9 @@ def make_case(kernel, rows, cols, block, grid, *, pad=0, repeated=(), in_place=(
             arrays[name][:] = np.abs(arrays[name]) % 0.9 + 0.05
     for read, written in in_place:
         arrays[written], lds[written] = arrays[read], lds[read]
-    return Case(kernel.name, rows, cols, arrays, lds, block, grid, {name: SCALARS[name] for name, _ in kernel.scalars})
+    scalars = {name: SCALARS[name] for name, _ in kernel.scalars}
+    scalars = {name: value(rows) if callable(value) else value for name, value in scalars.items()}
+    return Case(kernel.name, rows, cols, arrays, lds, block, grid, scalars)
 
 
 def matrix(array, ld, shape):
