@@ -45,6 +45,13 @@ class Cycle:
         if level == self._hierarchy.coarsest:
             self._solve()
             return
+        if kind == "relaxation":
+            self.f_relax(level)
+            self._candidates(level)
+            if norm:
+                self._system.norm()
+            self._system.exchange(level)
+            return
         for _ in range(self._relaxation[level]):
             self.f_relax(level)
             self.c_relax(level)

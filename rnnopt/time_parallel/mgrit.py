@@ -13,7 +13,7 @@ from rnnopt.time_parallel.hierarchy import Hierarchy
 #: What a level relaxes before it is restricted -> how often its C-points are among it.
 RELAXATIONS = {"F": 0, "FCF": 1, "FCFCF": 2, "FCFCFCF": 3}
 
-CYCLES = ("V", "F")
+CYCLES = ("V", "F", "relaxation")
 
 STARTS = ("coarse", "zeros", "previous")
 
@@ -41,7 +41,8 @@ class MGRIT:
     iterations, backward_iterations : int
         Of the forward and of the backward solve. The first of them is the start, unless `start` is ``"zeros"`` or ``"previous"``.
     cycle : str
-        ``"V"``, or ``"F"``: each level is corrected twice.
+        ``"V"``; ``"F"``, which corrects each level twice; or ``"relaxation"``, which relaxes F- and C-points of the finest level and
+        corrects nothing. That is enough, and the least work, where a network has forgotten within an interval what came before it.
     start : str
         ``"coarse"`` solves the coarsest level first and takes the result down; ``"zeros"`` and ``"previous"`` begin with a
         cycle, from zeros or from what the last call of the same network ended with (forward; gradients then begin with zeros).

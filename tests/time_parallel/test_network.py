@@ -18,6 +18,7 @@ CASES = [
     (dict(steps=64, layers=1, batch=1), MGRIT(levels=2, coarsening=8, relaxation="FCF", iterations=5, backward_iterations=5)),
     (dict(steps=45, layers=3), MGRIT(levels=3, coarsening=(4, 2), iterations=13, backward_iterations=13, start="zeros", norms=True)),
     (dict(steps=31, batch=1), MGRIT(levels=4, coarsening=2, relaxation=("FCF", "F"), iterations=9, backward_iterations=9, cycle="F")),
+    (dict(steps=45, layers=2), MGRIT(levels=2, coarsening=9, iterations=4, backward_iterations=4, cycle="relaxation", start="zeros")),
     (dict(steps=7), MGRIT(levels=3, coarsening=8)), (dict(steps=1), MGRIT()), (dict(steps=2), MGRIT(levels=2, coarsening=2)),
 ]
 
@@ -41,7 +42,7 @@ def test_converged_it_is_the_serial_network(device, sizes, solver):
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("start", ["coarse", "zeros"])
-@pytest.mark.parametrize(("relaxation", "cycle"), [("F", "V"), (("F", "FCF"), "V"), ("FCF", "F"), ("FCFCF", "V")])
+@pytest.mark.parametrize(("relaxation", "cycle"), [("F", "V"), (("F", "FCF"), "V"), ("FCF", "F"), ("FCFCF", "V"), ("F", "relaxation")])
 def test_before_it_is_as_far_as_the_numpy_solver(start, relaxation, cycle, training):
     p = problem(implicit(steps=60, layers=2))
     solver = MGRIT(coarsening=(5, 2), relaxation=relaxation, iterations=2, backward_iterations=2, cycle=cycle, start=start, norms=True)
@@ -144,7 +145,7 @@ def test_training_along_time_learns_what_training_step_by_step_learns():
     (dict(levels=0), "levels must be at least 1"), (dict(iterations=0), "iterations must be at least 1"),
     (dict(coarsening=1), "coarsening must be at least 2"), (dict(coarsening=(4, 4, 4)), "one for each of the 3 levels but the coarsest"),
     (dict(relaxation="FC"), "relaxation must be one of 'F', 'FCF'"), (dict(relaxation=("F", "F", "F")), "one for each of the 3 levels"),
-    (dict(cycle="W"), "cycle must be one of 'V', 'F'"), (dict(start="random"), "start must be one of 'coarse'"),
+    (dict(cycle="W"), "cycle must be one of 'V', 'F', 'relaxation'"), (dict(start="random"), "start must be one of 'coarse'"),
     (dict(tolerance=0), "tolerance must be greater than 0"), (dict(tolerance=float("nan")), "tolerance must be greater than 0")])
 def test_an_option_that_is_wrong_is_named(options, message):
     with pytest.raises(ValueError, match=message):
