@@ -85,6 +85,16 @@ def step_backward(weight_ih, weight_hh, bias_ih, bias_hh, x, states, d_states):
     return *gate_gradients(r, z, n, recurrent_n, d_h * (h - n), d_h * (1 - z)), (d_h * z,)
 
 
+def euler_step(weight_ih, weight_hh, bias_ih, bias_hh, x, h, *, dt=1.0):
+    """A step of dh/dt = (1 - z) ∘ (n - h) from the old state (forward Euler), which :func:`step` is at dt = 1.
+
+    It overshoots where dt (1 - z) > 1, and grows where it is more than 2: no step for a coarse level. Parameters and what is returned
+    are those of :func:`rnnopt.cells.implicit_gru.step`.
+    """
+    _, z, n, _ = activate(weight_ih, weight_hh, bias_ih, bias_hh, x, h)
+    return (h + dt * (1 - z) * (n - h),)
+
+
 def activate(weight_ih, weight_hh, bias_ih, bias_hh, x, h):
     """Return the gates r, z and n, and the product ``R_n h + b_Rn``, each of shape (batch, hidden)."""
     input_r, input_z, input_n = np.split(x @ weight_ih.T + bias_ih, gates, axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from rnnopt import cells
 from rnnopt.time_parallel.cycle import Cycle
 from rnnopt.time_parallel.solve import Iterated, ratio
-from rnnopt.time_parallel.systems import Adjoint, Recurrence
+from rnnopt.time_parallel.systems import Adjoint, recurrence
 from rnnopt.weights import parameter_names
 
 
@@ -61,10 +61,7 @@ class ReferenceSolve(Iterated):
         return found
 
     def _recurrence(self):
-        parameters = [[np.asarray(self._arrays[name], np.float64) for name in parameter_names(layer, False)]
-                      for layer in range(self.spec.layers)]
-        return Recurrence(self.hierarchy, cells.get(self.spec.cell).step, parameters, self._arrays["inputs"],
-                          np.asarray(self._arrays["initial_h"], np.float64))
+        return recurrence(self.spec, self._arrays, self._arrays["inputs"], self.hierarchy, state=self._arrays["initial_h"])
 
     def _adjoint(self):
         return Adjoint(self._forward.system, cells.get(self.spec.cell).step_backward,

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rnnopt import cells
 from rnnopt.time_parallel.hierarchy import Against, Along, Hierarchy, pieces
+from rnnopt.weights import parameter_names
 
 
 class System:
@@ -136,6 +138,13 @@ class Recurrence(System):
     def outputs(self):
         """Hidden states after every step, in order: of each layer (steps, batch, hidden)."""
         return [in_order(self.hierarchy, part[1:]) for part in self.u[0]]
+
+
+def recurrence(spec, weights, inputs, hierarchy: Hierarchy, step=None, state=None) -> Recurrence:
+    """Return the recurrence of a network from its weights by name; `step` and the initial `state` are the cell's and zeros if not given."""
+    parameters = [[np.asarray(weights[name], np.float64) for name in parameter_names(layer, False)] for layer in range(spec.layers)]
+    return Recurrence(hierarchy, step or cells.get(spec.cell).step, parameters, inputs,
+                      np.zeros(spec.state_shape) if state is None else np.asarray(state, np.float64))
 
 
 class Adjoint(System):

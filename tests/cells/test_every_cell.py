@@ -183,3 +183,10 @@ def test_an_unfused_cell_is_one_launch_per_elementary_operation(name, launches):
     """Of every gate three additions and one activation, one product more of r; the rest is the new state's."""
     plan = rnnopt.schedule(sized(layers=1, steps=1, cell=name), ())
     assert sum(isinstance(operation, Launch) for operation in plan.operations) == launches
+
+
+def test_the_gru_is_forward_euler_of_its_equation_and_only_the_implicit_one_stays_bounded():
+    arguments, _ = drawn(gru)
+    assert np.allclose(gru.euler_step(*arguments)[0], gru.step(*arguments)[0], rtol=1e-13)
+    arguments[-1] = np.tanh(arguments[-1])
+    assert np.abs(implicit_gru.step(*arguments, dt=64.0)[0]).max() <= 1 < np.abs(gru.euler_step(*arguments, dt=64.0)[0]).max()
