@@ -17,7 +17,7 @@ TORCH := $(shell sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements-peers.lock)
 UV := uv==0.13.9
 # What promises the same of every device that compiles kernels, and what only CUDA promises.
 ON_CUDA := tests/devices/cuda/test_cuda_gpu.py tests/devices/cuda/test_standin.py tests/schedule tests/cells tests/test_network.py \
-  tests/test_training_network.py tests/test_golden_sums.py tests/test_measure.py tests/test_measure_training.py tests/training tests/time_parallel/test_network.py
+  tests/test_training_network.py tests/test_golden_sums.py tests/test_measure.py tests/test_measure_training.py tests/training tests/time_parallel/test_solved_network.py
 LOCK := $(PY) -m uv pip compile --quiet --no-header --no-emit-index-url --only-binary :all: --python-version 3.11
 
 # The stamp holds the folder's path. An environment that was half made, was copied from elsewhere, has lost its Python or is of
