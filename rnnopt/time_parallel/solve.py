@@ -73,7 +73,10 @@ def plans(spec: NetworkSpec, solver: MGRIT, *, backward: bool = False, training:
         written.results()
 
     emit("start", begin(warm=False))
-    emit("again", begin(warm=not backward and solver.start == "previous"))
+    if not backward and solver.start == "previous":
+        emit("again", begin(warm=True))
+    else:
+        made["again"], steps["again"] = made["start"], steps["start"]
     emit("cycle", lambda written, cycle: cycle.cycle(kind=solver.cycle, norm=solver.norms or solver.tolerance is not None))
     emit("finish", finish, keep=training or backward)
     return Plans(**made, steps=steps)
@@ -161,7 +164,10 @@ class Solve(Iterated):
         last = share and share._last
         self._executables = {}
         for name in PARTS:
-            last = self._executables[name] = device.prepare(spec, getattr(plans, name), last)
+            if name == "again" and plans.again is plans.start:
+                self._executables[name] = last
+            else:
+                last = self._executables[name] = device.prepare(spec, getattr(plans, name), last)
         self._last = last
         self._sums = [buffer.name for buffer in plans.cycle.buffers.values() if buffer.role == "output"]
 
@@ -181,7 +187,7 @@ class Solve(Iterated):
         return self._executables["finish"].result(name)
 
     def close(self):
-        for executable in reversed(self._executables.values()):
+        for executable in dict.fromkeys(reversed(self._executables.values())):
             executable.close()
 
     def _residual(self):
