@@ -160,14 +160,14 @@ class Adjoint(System):
         Gradients of the outputs of the top layer.
     d_state : ndarray, shape (layers, batch, hidden)
         Gradients of the final states.
+    source : ndarray, optional
+        Instead of both: as :func:`sources` returns it, for these steps of a longer sequence.
     """
 
-    def __init__(self, recurrence: Recurrence, step_backward, d_outputs, d_state):
-        hierarchy, layers = recurrence.hierarchy, len(d_state)
-        # By the step that leads to it: step t from the state before it, so one later than the outputs.
-        source = np.zeros((layers, hierarchy.padded + 1, *d_state.shape[1:]))
-        source[-1, 1:hierarchy.steps + 1] = d_outputs
-        source[:, hierarchy.steps] += d_state
+    def __init__(self, recurrence: Recurrence, step_backward, d_outputs, d_state, source=None):
+        hierarchy = recurrence.hierarchy
+        if source is None:
+            source = sources(hierarchy, d_outputs, d_state)
         super().__init__(hierarchy, Against, [part.shape for part in d_state], list(source[:, -1]),
                          [laid_out(hierarchy, part[:-1]) for part in source])
         self._recurrence, self._step_backward = recurrence, step_backward
@@ -212,6 +212,14 @@ class Adjoint(System):
         places = self.hierarchy.places(0)
         _, inside = self.vjp(0, [part[1:places + 1] for part in self.u[0]], ())
         return [(d_input.T @ x, d_recurrent.T @ h, d_input.sum(axis=0), d_recurrent.sum(axis=0)) for d_input, d_recurrent, x, h in inside]
+
+
+def sources(hierarchy: Hierarchy, d_outputs, d_state):
+    """What is added to the gradients of the states, (layers, steps + 1, batch, hidden): of the output a step before, of the final states."""
+    found = np.zeros((len(d_state), hierarchy.padded + 1, *d_state.shape[1:]))
+    found[-1, 1:hierarchy.steps + 1] = d_outputs
+    found[:, hierarchy.steps] += d_state
+    return found
 
 
 def laid_out(hierarchy: Hierarchy, array):
