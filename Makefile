@@ -28,7 +28,7 @@ ifneq ($(WHOLE),yes)
 .PHONY: .venv/ready
 endif
 
-.PHONY: help env reproduce smoke paper lab kernel test peers pycuda-standin test-standin kernels-check gpu-check gpu-carry lint lock clean
+.PHONY: help env reproduce smoke paper lab kernel test peers pycuda-standin test-standin test-mpi kernels-check gpu-check gpu-carry lint lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -61,6 +61,10 @@ pycuda-standin: .venv/ready ## PyCUDA without a GPU: build it, and let device 'c
 
 test-standin: pycuda-standin ## run the tests that compile kernels on PyCUDA over the stand-in driver
 	@$(PY) -m pytest --on standin $(or $(ARGS),$(ON_CUDA))
+
+test-mpi: .venv/ready ## run the tests that start several processes (installs mpi4py, and an MPI for this machine)
+	@$(PIP) "mpi4py>=4.1" "mpich>=4.3"
+	@$(PY) -m pytest -m mpi $(ARGS) tests/time_parallel
 
 kernels-check: .venv/ready ## compile every kernel with nvcc for each supported architecture (needs nvcc, no GPU)
 	@$(PY) -m rnnopt.kernels.nvcc_check

@@ -215,7 +215,7 @@ class Adjoint(System):
 
 
 def sources(hierarchy: Hierarchy, d_outputs, d_state):
-    """What is added to the gradients of the states, (layers, steps + 1, batch, hidden): of the output a step before, of the final states."""
+    """What is added to the gradients of the states, (layers, steps + 1, batch, hidden): of the output before it, of the final states."""
     found = np.zeros((len(d_state), hierarchy.padded + 1, *d_state.shape[1:]))
     found[-1, 1:hierarchy.steps + 1] = d_outputs
     found[:, hierarchy.steps] += d_state

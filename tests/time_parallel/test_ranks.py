@@ -26,24 +26,24 @@ def whole(p, hierarchy, relaxation, iterations, kind):
     return np.stack(forward.outputs()), flat(backward.gradients()), forward.norms, backward.norms
 
 
-def ranked(p, hierarchy, relaxation, iterations, kind, ranks):
-    parts = shares(hierarchy, ranks)
+def rank_of(p, hierarchy, relaxation, iterations, kind, transport):
+    """What one rank has of it in the end; its gradients are those of all."""
     unit = hierarchy.padded // hierarchy.units
+    first, end = (unit * edge for edge in shares(hierarchy, transport.size)[transport.rank])
     inputs = np.zeros((hierarchy.padded, *p.inputs.shape[1:]))
     inputs[:hierarchy.steps] = p.inputs
     source = sources(hierarchy, p.d_outputs, p.d_state)
+    forward = RankedRecurrence(Hierarchy(end - first, hierarchy.factors), implicit_gru.step, p.parameters, inputs[first:end], p.initial)
+    forward.transport = transport
+    solved(forward, relaxation, iterations, kind)
+    backward = RankedAdjoint(forward, implicit_gru.step_backward, None, p.d_state, source[:, first:end + 1])
+    backward.transport = transport
+    solved(backward, relaxation, iterations, kind)
+    return np.stack(forward.outputs()), transport.sum(flat(backward.gradients())), forward.norms, backward.norms
 
-    def work(transport):
-        first, end = (unit * edge for edge in parts[transport.rank])
-        forward = RankedRecurrence(Hierarchy(end - first, hierarchy.factors), implicit_gru.step, p.parameters, inputs[first:end], p.initial)
-        forward.transport = transport
-        solved(forward, relaxation, iterations, kind)
-        backward = RankedAdjoint(forward, implicit_gru.step_backward, None, p.d_state, source[:, first:end + 1])
-        backward.transport = transport
-        solved(backward, relaxation, iterations, kind)
-        return np.stack(forward.outputs()), transport.sum(flat(backward.gradients())), forward.norms, backward.norms
 
-    found = in_threads(work, len(parts))
+def ranked(p, hierarchy, relaxation, iterations, kind, ranks):
+    found = in_threads(lambda transport: rank_of(p, hierarchy, relaxation, iterations, kind, transport), len(shares(hierarchy, ranks)))
     assert all((gradient == found[0][1]).all() for _, gradient, *_ in found)  # replicas stay the same to the bit
     return np.concatenate([outputs for outputs, *_ in found], axis=1)[:, :hierarchy.steps], *found[0][1:]
 
