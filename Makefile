@@ -88,7 +88,7 @@ clean: ## delete the environment and everything that was generated
 
 # The stamp goes away before anything changes and comes back last, so a kill at any moment is repaired by the next call.
 # The relative path in the .pth file keeps the folder's own name out of it: Python reads that file in the locale's encoding.
-.venv/ready: requirements.lock pyproject.toml
+.venv/ready: requirements.lock requirements-data.lock pyproject.toml
 	@[ "$(WHOLE)" = yes ] || "$(PYTHON)" -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v[:2] < (3, 14) else \
 	  "rnnopt needs Python 3.11, 3.12 or 3.13; $(PYTHON) is %d.%d. Name another: make env PYTHON=python3.12" % v[:2])'
 	@rm -f .venv/ready
@@ -96,6 +96,7 @@ clean: ## delete the environment and everything that was generated
 	  { echo "env: $(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@echo "env: installing the locked packages (some minutes the first time)"
 	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --require-hashes --no-deps -r requirements-data.lock
 	@echo "env: installing rnnopt itself"
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@cd .venv/lib/python*/site-packages && echo ../../../.. > _rnnopt.pth
