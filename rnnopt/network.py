@@ -17,7 +17,7 @@ from rnnopt.weights import checked_array, checked_weights, weight_shapes
 
 def compile(spec: NetworkSpec, weights, *, stage: str | Iterable[str] = "wavefront", device="auto", training: bool = False,
             checkpoint_every: int | None = None, input_group: int | None = None, seed: int = 0,
-            check_finite: bool = False, solver=None) -> Network | TrainingNetwork:
+            check_finite: bool = False, solver=None, comm=None) -> Network | TrainingNetwork:
     """Make an executable network.
 
     Parameters
@@ -47,6 +47,9 @@ def compile(spec: NetworkSpec, weights, *, stage: str | Iterable[str] = "wavefro
     solver : rnnopt.MGRIT, optional
         Solve for all steps at once, along time, instead of taking one after the other: see :mod:`rnnopt.time_parallel`. `stage` and
         `input_group` are not for it; with one level it is the serial recurrence, and they are.
+    comm : mpi4py.MPI.Comm or rnnopt.time_parallel.transport.Transport, optional
+        With a solver: its ranks share the sequence, and each of them compiles the network at the same time; see
+        :class:`rnnopt.time_parallel.distributed.SharedNetwork`.
 
     Raises
     ------
@@ -62,11 +65,16 @@ def compile(spec: NetworkSpec, weights, *, stage: str | Iterable[str] = "wavefro
         device = devices.resolve(device)
     elif not hasattr(device, "prepare"):
         raise TypeError(f"device must be a name or what rnnopt.devices.resolve returned, got {device!r}")
-    if solver is not None and getattr(solver, "levels", 0) != 1:
+    if comm is not None and solver is None:
+        raise ValueError("comm is for a solver along time, whose sequence its ranks share: give solver=rnnopt.MGRIT(...) too")
+    if solver is not None and (comm is not None or getattr(solver, "levels", 0) != 1):
+        from rnnopt.time_parallel.distributed import compile_shared
         from rnnopt.time_parallel.network import compile_solved
 
         if stage != "wavefront" or input_group is not None or checkpoint_every is not None:
             raise ValueError("stage, input_group and checkpoint_every are of the serial recurrence: leave them or solver out")
+        if comm is not None:
+            return compile_shared(spec, weights, solver, device, training, comm)
         return compile_solved(spec, weights, solver, device, training)
     if checkpoint_every is not None:
         from rnnopt.checkpointed import CheckpointedNetwork

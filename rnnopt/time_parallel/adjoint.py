@@ -23,25 +23,35 @@ class PlannedAdjoint(Planned):
     def prepare(self):
         """Emit the sources, laid out, and the gates of the coarse levels."""
         spec, hierarchy = self.spec, self.hierarchy
-        natural = self.emit.buffer("d_outputs", (spec.steps, spec.batch, spec.hidden_size), "input")
         # By the step that leads to it: step t from the state before it, so one later than the outputs.
-        self.lay_out(natural, self.rhs(0, spec.layers - 1)[:], offset=1)
+        self.lay_out(self._d_outputs, self.rhs(0, spec.layers - 1)[:], offset=1)
         self.zero(self._no_gradient)
-        for k in self.layers:
-            d_final = self.emit.buffer("d_final_h", spec.state_shape, "input")[k]
-            if hierarchy.padded > spec.steps:
+        if hierarchy.padded > spec.steps:
+            for k in self.layers:
                 if k < spec.layers - 1:
                     self.zero(self.rhs(0, k)[:])
                 last = self.rhs(0, k)[hierarchy.place(spec.steps)]
-                self._elementwise("add", last, d_final, last)
+                self._elementwise("add", last, self._d_final(k), last)
                 self.zero(self.first(k))
-            elif k == spec.layers - 1:
-                self._elementwise("add", natural[spec.steps - 1], d_final, self.first(k))
-            else:
-                self.emit.copy(self.first(k), d_final, STREAM)
+        else:
+            self.add_last_source()
         self.forward.keep = True
         for level in range(1, hierarchy.levels):
             self.forward.linearise(level)
+
+    def add_last_source(self):
+        """Emit the first state, against the sequence: the given gradient of the final states and that of the last output."""
+        natural, top = self._d_outputs, self.spec.layers - 1
+        self._elementwise("add", natural[self.spec.steps - 1], self._d_final(top), self.first(top))
+        for k in range(top):
+            self.emit.copy(self.first(k), self._d_final(k), STREAM)
+
+    @property
+    def _d_outputs(self):
+        return self.emit.buffer("d_outputs", (self.spec.steps, self.spec.batch, self.spec.hidden_size), "input")
+
+    def _d_final(self, k):
+        return self.emit.buffer("d_final_h", self.spec.state_shape, "input")[k]
 
     @property
     def _no_gradient(self):

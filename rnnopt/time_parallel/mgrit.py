@@ -108,6 +108,11 @@ class MGRIT:
             raise ValueError(f"relaxation must be one, or one for each of the {self.levels} levels but the coarsest, got {given}")
         return given
 
+    @property
+    def measures(self) -> bool:
+        """Whether a cycle takes the norm of the residual."""
+        return self.norms or self.tolerance is not None
+
     def hierarchy(self, steps: int) -> Hierarchy:
         """Return the levels of a sequence of `steps`: as many as it has whole intervals for."""
         factors = self.coarsening

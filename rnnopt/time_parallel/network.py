@@ -21,6 +21,13 @@ def compile_solved(spec: NetworkSpec, weights, solver: MGRIT, device, training: 
     ValueError
         If the network is none that it can solve.
     """
+    refuse(spec, solver, training)
+    prepared = ReferenceSolve if device.name in ("reference", "model") else Solve
+    return (SolvedTrainingNetwork if training else SolvedNetwork)(spec, weights, solver, device, prepared)
+
+
+def refuse(spec: NetworkSpec, solver, training: bool):
+    """Raise what :func:`compile_solved` raises."""
     if not isinstance(solver, MGRIT):
         raise TypeError(f"solver must be rnnopt.MGRIT(...), got {solver!r}")
     if spec.cell != "implicit_gru":
@@ -29,11 +36,20 @@ def compile_solved(spec: NetworkSpec, weights, solver: MGRIT, device, training: 
     for name, value in refused.items():
         if value:
             raise ValueError(f"a network with {name} can't be solved for along time: leave solver out, or {name}")
-    return (SolvedTrainingNetwork if training else SolvedNetwork)(spec, weights, solver, device)
 
 
 class SolvedNetwork(Network):
     """A network that is solved for along time; call it as any :class:`rnnopt.Network`.
+
+    Parameters
+    ----------
+    spec, weights, device
+        As :class:`rnnopt.Network` has them.
+    solver : MGRIT
+    prepared : callable
+        What makes an executable of plans: :class:`Solve`, or another that is called as it is.
+    **part
+        For a rank: its hierarchy and share, as :func:`plans` takes them.
 
     Attributes
     ----------
@@ -42,10 +58,10 @@ class SolvedNetwork(Network):
     hierarchy : rnnopt.time_parallel.hierarchy.Hierarchy
     """
 
-    def __init__(self, spec, weights, solver, device):
-        self.plans = plans(spec, solver)
-        super().__init__(spec, weights, self.plans.start, device)
-        self.solver, self.hierarchy = solver, solver.hierarchy(spec.steps)
+    def __init__(self, spec, weights, solver, device, prepared, **part):
+        self.plans = plans(spec, solver, **part)
+        super().__init__(spec, weights, self.plans.first, device)
+        self.solver, self.hierarchy, self._prepared = solver, self.plans.hierarchy, prepared
 
     @cached_property
     def executable(self):
@@ -54,8 +70,7 @@ class SolvedNetwork(Network):
         return executable
 
     def _solve(self, plans, **options):
-        prepared = ReferenceSolve if self.device.name in ("reference", "model") else Solve
-        return prepared(self.device, self.spec, self.solver, plans, **options)
+        return self._prepared(self.device, self.spec, self.solver, plans, **options)
 
     @property
     def convergence(self) -> list[float]:
@@ -71,10 +86,10 @@ class SolvedTrainingNetwork(SolvedNetwork, TrainingNetwork):
     plans, backward_plans : rnnopt.time_parallel.solve.Plans
     """
 
-    def __init__(self, spec, weights, solver, device):
-        self.plans, self.backward_plans = plans(spec, solver, training=True), plans(spec, solver, backward=True)
-        TrainingNetwork.__init__(self, spec, weights, self.plans.start, self.backward_plans.start, device)
-        self.solver, self.hierarchy = solver, solver.hierarchy(spec.steps)
+    def __init__(self, spec, weights, solver, device, prepared, **part):
+        self.plans, self.backward_plans = plans(spec, solver, training=True, **part), plans(spec, solver, backward=True, **part)
+        TrainingNetwork.__init__(self, spec, weights, self.plans.first, self.backward_plans.first, device)
+        self.solver, self.hierarchy, self._prepared = solver, self.plans.hierarchy, prepared
 
     @cached_property
     def backward_executable(self):

@@ -46,22 +46,23 @@ class Planned:
 
     # What a cycle asks for
 
-    def step(self, level, number, corrected=True):
+    def step(self, level, number, corrected=True, within=()):
+        """Emit a step of all intervals, or of those that `within` selects (indices of the axes after the place)."""
         source, target, place = self.way.slots(self.hierarchy.places(level), number)
-        states = [self.state(level, k)[source] for k in self.layers]
-        new = [self.state(level, k)[target] for k in self.layers]
-        self.propagate(level, (place,), states, new)
+        states = [self.state(level, k)[(source, *within)] for k in self.layers]
+        new = [self.state(level, k)[(target, *within)] for k in self.layers]
+        self.propagate(level, (place, *within), states, new)
         self._count(states[0])
         for k in self.layers if corrected or level == 0 else ():
             if (rhs := self.rhs(level, k)) is not None:
-                self._elementwise("add", new[k], rhs[place], new[k])
+                self._elementwise("add", new[k], rhs[(place, *within)], new[k])
 
     def exchange(self, level):
         for c_points, candidates in self._shifted(level):
             self.emit.copy(c_points, candidates, STREAM)
 
     def norm(self):
-        for number, (c_points, candidates) in enumerate(self._shifted(0)):
+        for number, (c_points, candidates) in enumerate(self.handed_over()):
             sums = [self.emit.buffer(f"{self.name}_{what}_{number}", (c_points.rows, 1), "output")[:, :] for what in ("residual", "size")]
             self.emit.launch("squared_sums", c_points, (candidates, c_points, *sums), STREAM)
 
@@ -86,22 +87,26 @@ class Planned:
             self.emit.copy(self.c_points(level, k), self.state(level + 1, k)[slots], STREAM)
 
     def first_coarse(self):
-        last = self.hierarchy.coarsest
-        for k in self.layers:
-            self.emit.copy(self.state(last, k)[self.way.c_point(self.hierarchy.places(last))], self.first(k), STREAM)
+        self.set_first(self.hierarchy.coarsest)
 
     def begin(self, warm: bool):
         """Set the first point of level 0; all others too, to zero, unless they are to stay what they were."""
-        places, *rest = self.hierarchy.shape(0)
-        start = tuple(self.way.edges(count)[0] for count in rest)
+        for k in self.layers if not warm else ():
+            self.zero(self.state(0, k)[:])
+        self.set_first(0)
+
+    def set_first(self, level):
+        """Emit the copy of the given state to the first point of `level`."""
         for k in self.layers:
-            if not warm:
-                self.zero(self.state(0, k)[:])
-            self.emit.copy(self.state(0, k)[(self.way.c_point(places), *start)], self.first(k), STREAM)
+            self.emit.copy(self.edges(level, k)[0], self.first(k), STREAM)
 
     def zero(self, view):
         """Emit zeros. (Of the operand that is read, no row is.)"""
         self.launch("exchange_steps", (self.weight("bias_ih", 0)[:], view), self.spec.batch, 1, 1, 0, 0)
+
+    def handed_over(self):
+        """Pairs of views: C-points of level 0, and the candidates for them."""
+        return list(self._shifted(0))
 
     # What the systems say
 
@@ -127,6 +132,12 @@ class Planned:
 
     def c_points(self, level, k):
         return self.state(level, k)[self.way.c_point(self.hierarchy.places(level))]
+
+    def edges(self, level, k):
+        """The first interval's C-point, and the last interval's candidate."""
+        state, (places, *rest) = self.state(level, k), self.hierarchy.shape(level)
+        first, last = ([self.way.edges(count)[which] for count in rest] for which in (0, 1))
+        return state[(self.way.c_point(places), *first)], state[(self.way.candidate(places), *last)]
 
     def whole(self, name, columns, level=0):
         """A buffer with rows for all points of a level."""

@@ -6,9 +6,7 @@ last interval ends and the next one's first begins: after C-relaxation, before a
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from queue import Queue
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,10 +14,34 @@ from rnnopt.time_parallel.hierarchy import Hierarchy
 from rnnopt.time_parallel.systems import Adjoint, Recurrence, System
 
 
-def shares(hierarchy: Hierarchy, ranks: int) -> list[tuple[int, int]]:
-    """First and end unit of each rank that has one: there are no more ranks at work than units."""
+@dataclass(frozen=True)
+class Share:
+    """What a rank has of the units.
+
+    Attributes
+    ----------
+    rank, ranks : int
+        Its number, and how many there are that have any.
+    first, end : int
+        Its units.
+    """
+
+    rank: int
+    ranks: int
+    first: int
+    end: int
+
+    def neighbour(self, ahead: bool, reverse: bool) -> int | None:
+        """The rank ahead or behind, for who goes with the sequence or, in `reverse`, against it; None if there is none."""
+        rank = self.rank + (1 if ahead != reverse else -1)
+        return rank if 0 <= rank < self.ranks else None
+
+
+def shares(hierarchy: Hierarchy, ranks: int) -> list[Share]:
+    """Return what each rank has; there are no more of them than units, and those beyond have nothing to do."""
     ranks = min(ranks, hierarchy.units)
-    return [(hierarchy.units * rank // ranks, hierarchy.units * (rank + 1) // ranks) for rank in range(ranks)]
+    edges = [hierarchy.units * rank // ranks for rank in range(ranks + 1)]
+    return [Share(rank, ranks, *edges[rank:rank + 2]) for rank in range(ranks)]
 
 
 class Ranked(System):
@@ -27,15 +49,14 @@ class Ranked(System):
 
     Attributes
     ----------
-    transport
-        Has ``rank``, ``size``, ``send(array, rank)``, ``receive(rank)`` and ``sum(array)``.
+    transport : rnnopt.time_parallel.transport.Transport
+    share : Share
     """
 
-    transport = None
+    transport = share = None
 
-    def _neighbour(self, ahead: bool):
-        rank = self.transport.rank + (1 if ahead != self.way.reverse else -1)
-        return rank if 0 <= rank < self.transport.size else None
+    def _neighbour(self, ahead):
+        return self.share.neighbour(ahead, self.way.reverse)
 
     def _ends(self, level):
         """Indices of the first interval's C-point and of the last interval's candidate."""
@@ -50,7 +71,11 @@ class Ranked(System):
     def _receive(self):
         """What the rank behind has sent, or None on the first."""
         rank = self._neighbour(ahead=False)
-        return None if rank is None else self.transport.receive(rank)
+        if rank is None:
+            return None
+        received = np.empty((len(self.u[0]), *self.u[0][0].shape[-2:]))
+        self.transport.receive(received, rank)()
+        return received
 
     def _take_over(self, level):
         if (received := self._receive()) is not None:
@@ -72,12 +97,13 @@ class Ranked(System):
 
     def norm(self):
         super().norm()
-        sums = np.square(self.norms.pop())
+        sums = np.square(self.norms.pop())  # of its own intervals
         self._send(0)
         if (received := self._receive()) is not None:
             c_points = np.stack([part[self._ends(0)[0]] for part in self.u[0]])
             sums += np.sum((received - c_points) ** 2), np.sum(c_points ** 2)
-        self.norms.append(tuple(np.sqrt(self.transport.sum(sums))))
+        self.transport.add(sums)
+        self.norms.append(tuple(np.sqrt(sums)))
 
 
 class RankedRecurrence(Ranked, Recurrence):
@@ -86,53 +112,3 @@ class RankedRecurrence(Ranked, Recurrence):
 
 class RankedAdjoint(Ranked, Adjoint):
     """A rank's part of an adjoint."""
-
-
-def in_threads(work: Callable, ranks: int) -> list:
-    """Run ``work(transport)`` for each rank in a thread of its own; return the results by rank, or raise what a rank raised first."""
-    queues = {(a, b): Queue() for a in range(ranks) for b in range(ranks)}
-    results, errors = [None] * ranks, []
-
-    def run(rank):
-        try:
-            results[rank] = work(Threads(rank, ranks, queues))
-        except BaseException as error:
-            errors.append(error)
-            for queue in queues.values():  # nobody waits for a rank that is gone
-                queue.put(None)
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return results
-
-
-class RankLost(RuntimeError):
-    """A rank that was waited for has failed; its own error says why."""
-
-
-class Threads:
-    """A transport within a process: one queue for each pair of ranks."""
-
-    def __init__(self, rank, size, queues):
-        self.rank, self.size, self._queues = rank, size, queues
-
-    def send(self, array, rank):
-        self._queues[self.rank, rank].put(array.copy())
-
-    def receive(self, rank):
-        array = self._queues[rank, self.rank].get()
-        if array is None:
-            raise RankLost(f"rank {self.rank} waited for rank {rank}, which has failed")
-        return array
-
-    def sum(self, array):
-        """Sum over all ranks, in the order of the ranks: the same bits on each."""
-        array = np.asarray(array, np.float64)
-        for rank in range(self.size):
-            self._queues[self.rank, rank].put(array.copy())
-        return sum(self.receive(rank) for rank in range(self.size))

@@ -11,8 +11,12 @@ from rnnopt.schedule.builder import Builder
 from rnnopt.spec import NetworkSpec
 from rnnopt.time_parallel.adjoint import PlannedAdjoint
 from rnnopt.time_parallel.cycle import Cycle
+from rnnopt.time_parallel.handover import RankedPlannedAdjoint, RankedPlannedRecurrence
+from rnnopt.time_parallel.hierarchy import Hierarchy
 from rnnopt.time_parallel.mgrit import MGRIT, NotConverged
+from rnnopt.time_parallel.ranks import Share
 from rnnopt.time_parallel.recurrence import PlannedRecurrence
+from rnnopt.time_parallel.segments import SegmentedBuilder
 
 #: What a solve consists of; `again` begins instead of `start` where a call may go on from the states of the one before.
 PARTS = ("start", "again", "cycle", "finish")
@@ -25,9 +29,11 @@ class Plans:
     Attributes
     ----------
     start, cycle, finish : Plan
+        Where ranks share the sequence: a tuple of plans, and of messages between them.
     again : Plan
         What begins instead of `start` where a call goes on from the states of the one before.
     steps : dict of str to int
+    hierarchy : Hierarchy
     """
 
     start: Plan
@@ -35,9 +41,16 @@ class Plans:
     cycle: Plan
     finish: Plan
     steps: dict
+    hierarchy: Hierarchy
+
+    @property
+    def first(self) -> Plan:
+        """What is replayed first."""
+        return self.start if isinstance(self.start, Plan) else self.start[0]
 
 
-def plans(spec: NetworkSpec, solver: MGRIT, *, backward: bool = False, training: bool = False) -> Plans:
+def plans(spec: NetworkSpec, solver: MGRIT, *, backward: bool = False, training: bool = False, hierarchy: Hierarchy | None = None,
+          share: Share | None = None) -> Plans:
     """Return the plans of a solve.
 
     Parameters
@@ -48,16 +61,27 @@ def plans(spec: NetworkSpec, solver: MGRIT, *, backward: bool = False, training:
         Of the gradients instead of the states.
     training : bool
         Keep what the gradients need.
+    hierarchy : Hierarchy, optional
+        If not what `solver` makes of the steps.
+    share : Share, optional
+        What a rank has of the units, if `spec` and `hierarchy` are of its own steps alone.
     """
-    hierarchy = solver.hierarchy(spec.steps)
-    system = PlannedAdjoint if backward else PlannedRecurrence
+    hierarchy = hierarchy or solver.hierarchy(spec.steps)
+    cells = spec.layers * spec.steps
     made, steps = {}, {}
 
     def emit(name, write, keep=False):
-        builder = Builder()
-        written = system(builder, spec, hierarchy, keep)
+        if share is None:
+            builder = Builder()
+            written = (PlannedAdjoint if backward else PlannedRecurrence)(builder, spec, hierarchy, keep)
+        else:
+            builder = SegmentedBuilder()
+            written = (RankedPlannedAdjoint if backward else RankedPlannedRecurrence)(builder, spec, hierarchy, keep, share=share)
         write(written, Cycle(written, hierarchy, solver.relaxations(hierarchy)))
-        made[name], steps[name] = builder.plan(cells=spec.layers * spec.steps), written.evaluated
+        if share is not None:
+            written.arrive()
+        made[name] = builder.plan(cells) if share is None else builder.segments(cells)
+        steps[name] = written.evaluated
 
     def begin(warm):
         def write(written, cycle):
@@ -77,9 +101,9 @@ def plans(spec: NetworkSpec, solver: MGRIT, *, backward: bool = False, training:
         emit("again", begin(warm=True))
     else:
         made["again"], steps["again"] = made["start"], steps["start"]
-    emit("cycle", lambda written, cycle: cycle.cycle(kind=solver.cycle, norm=solver.norms or solver.tolerance is not None))
+    emit("cycle", lambda written, cycle: cycle.cycle(kind=solver.cycle, norm=solver.measures))
     emit("finish", finish, keep=training or backward)
-    return Plans(**made, steps=steps)
+    return Plans(**made, steps=steps, hierarchy=hierarchy)
 
 
 class Iterated:
@@ -103,7 +127,7 @@ class Iterated:
 
     def __init__(self, spec, solver, plans, backward=False):
         self.spec, self.solver, self.plans, self.backward = spec, solver, plans, backward
-        self.hierarchy = solver.hierarchy(spec.steps)
+        self.hierarchy = plans.hierarchy
         cycles = (solver.backward_iterations if backward else solver.iterations) - (solver.start == "coarse")
         self._most = cycles if self.hierarchy.coarsest else 0
         self._begun = False
@@ -144,6 +168,10 @@ class Iterated:
         raise NotImplementedError
 
     def _residual(self):
+        return ratio(*np.sqrt(self.sums())) if self.solver.measures else float("nan")
+
+    def sums(self) -> np.ndarray:
+        """Squares added up after a cycle: of the residual, and of the C-points that it belongs to."""
         raise NotImplementedError
 
 
@@ -162,40 +190,51 @@ class Solve(Iterated):
     def __init__(self, device, spec, solver, plans, backward=False, share=None):
         super().__init__(spec, solver, plans, backward)
         last = share and share._last
-        self._executables = {}
+        #: Of each part its executables, and the messages between them.
+        self.parts = {}
         for name in PARTS:
             if name == "again" and plans.again is plans.start:
-                self._executables[name] = last
-            else:
-                last = self._executables[name] = device.prepare(spec, getattr(plans, name), last)
+                self.parts[name] = self.parts["start"]
+                continue
+            self.parts[name] = []
+            part = getattr(plans, name)
+            for item in (part,) if isinstance(part, Plan) else part:
+                if isinstance(item, Plan):
+                    item = last = device.prepare(spec, item, last)
+                self.parts[name].append(item)
         self._last = last
-        self._sums = [buffer.name for buffer in plans.cycle.buffers.values() if buffer.role == "output"]
+        self._home = {}  # name of a buffer -> an executable that has it
+        for executable in self._executables:
+            self._home |= dict.fromkeys(executable.plan.buffers, executable)
+
+    @property
+    def _executables(self):
+        return list(dict.fromkeys(item for part in self.parts.values() for item in part if hasattr(item, "replay")))
 
     def load(self, arrays):
         """Give inputs, weights and states, by buffer name."""
         for name, array in arrays.items():
-            for executable in self._executables.values():
-                if name in executable.plan.buffers:
-                    executable.load({name: array})
-                    break
+            if name in self._home:
+                self._home[name].load({name: array})
 
     def run(self, name):
-        return self._executables[name].replay()
+        return sum(executable.replay() for executable in self.parts[name])
 
     def result(self, name) -> np.ndarray:
         """Return an output of the last replay."""
-        return self._executables["finish"].result(name)
+        return self._home[name].result(name)
 
     def close(self):
-        for executable in dict.fromkeys(reversed(self._executables.values())):
+        for executable in reversed(self._executables):
             executable.close()
 
-    def _residual(self):
-        """Norm of the residual over that of the C-points, by the sums that the cycle leaves; NaN if it leaves none."""
-        sums = {"residual": 0.0, "size": 0.0}
-        for name in self._sums:
-            sums[name.split("_")[-2]] += float(self._executables["cycle"].result(name).sum(dtype=np.float64))
-        return ratio(np.sqrt(sums["residual"]), np.sqrt(sums["size"])) if self._sums else float("nan")
+    def sums(self):
+        found = np.zeros(2)
+        for executable in self.parts["cycle"]:
+            for name in executable.plan.buffers if hasattr(executable, "replay") else ():
+                if "_residual_" in name or "_size_" in name:
+                    found[int("_size_" in name)] += executable.result(name).sum(dtype=np.float64)
+        return found
 
 
 def ratio(residual, size) -> float:

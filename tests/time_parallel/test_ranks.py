@@ -7,8 +7,9 @@ from test_cycle import Problem, error, flat
 from rnnopt.cells import implicit_gru
 from rnnopt.time_parallel.cycle import Cycle
 from rnnopt.time_parallel.hierarchy import Hierarchy
-from rnnopt.time_parallel.ranks import RankedAdjoint, RankedRecurrence, in_threads, shares
+from rnnopt.time_parallel.ranks import RankedAdjoint, RankedRecurrence, shares
 from rnnopt.time_parallel.systems import Adjoint, Recurrence, sources
+from rnnopt.time_parallel.transport import in_threads
 
 
 def solved(system, relaxation, iterations, kind):
@@ -29,17 +30,20 @@ def whole(p, hierarchy, relaxation, iterations, kind):
 def rank_of(p, hierarchy, relaxation, iterations, kind, transport):
     """What one rank has of it in the end; its gradients are those of all."""
     unit = hierarchy.padded // hierarchy.units
-    first, end = (unit * edge for edge in shares(hierarchy, transport.size)[transport.rank])
+    share = shares(hierarchy, transport.size)[transport.rank]
+    first, end = unit * share.first, unit * share.end
     inputs = np.zeros((hierarchy.padded, *p.inputs.shape[1:]))
     inputs[:hierarchy.steps] = p.inputs
     source = sources(hierarchy, p.d_outputs, p.d_state)
     forward = RankedRecurrence(Hierarchy(end - first, hierarchy.factors), implicit_gru.step, p.parameters, inputs[first:end], p.initial)
-    forward.transport = transport
+    forward.transport, forward.share = transport, share
     solved(forward, relaxation, iterations, kind)
     backward = RankedAdjoint(forward, implicit_gru.step_backward, None, p.d_state, source[:, first:end + 1])
-    backward.transport = transport
+    backward.transport, backward.share = transport, share
     solved(backward, relaxation, iterations, kind)
-    return np.stack(forward.outputs()), transport.sum(flat(backward.gradients())), forward.norms, backward.norms
+    gradient = flat(backward.gradients())
+    transport.add(gradient)
+    return np.stack(forward.outputs()), gradient, forward.norms, backward.norms
 
 
 def ranked(p, hierarchy, relaxation, iterations, kind, ranks):
@@ -70,7 +74,7 @@ def test_a_rank_that_fails_ends_all_of_them_with_its_error():
     def work(transport):
         if transport.rank == 1:
             raise ZeroDivisionError("on rank 1")
-        transport.receive((transport.rank + 1) % 3)
+        transport.receive(np.empty(1), (transport.rank + 1) % 3)()
 
     with pytest.raises(ZeroDivisionError, match="on rank 1"):
         in_threads(work, 3)

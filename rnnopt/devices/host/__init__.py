@@ -18,13 +18,15 @@ GROUPS = 5
 FLUSHED_BYTES = 128 * 2**20
 
 
-def open_device(workers: int | None = None):
+def open_device(workers: int | None = None, cores: int | None = None):
     """Return the host device.
 
     Parameters
     ----------
     workers : int, optional
         Threads that execute streams; as many as there are cores if not given.
+    cores : int, optional
+        Cores to use, if not all that this process may.
 
     Raises
     ------
@@ -32,7 +34,7 @@ def open_device(workers: int | None = None):
         If there is no C++ compiler.
     """
     compiler.find_compiler()
-    return HostDevice(workers)
+    return HostDevice(workers, cores)
 
 
 class HostDevice:
@@ -41,14 +43,15 @@ class HostDevice:
     name = "host"
     reason = "opened directly"
 
-    def __init__(self, workers: int | None = None):
+    def __init__(self, workers: int | None = None, cores: int | None = None):
         self.workers = None if workers is None else positive_integer("workers", workers)
+        self.cores = None if cores is None else positive_integer("cores", cores)
 
     def describe(self) -> dict:
         from rnnopt.devices.host import blas
 
         found = compiler.find_compiler()
-        return {"device": self.name, "what": cpu_model(), "cores": core_count(), "workers": self.workers,
+        return {"device": self.name, "what": cpu_model(), "cores": self.cores or core_count(), "workers": self.workers,
                 "blas": blas.describe(), "compiler": found.version, "flags": " ".join(found.flags)}
 
     def input_group(self, spec) -> int:
@@ -62,4 +65,4 @@ class HostDevice:
     def prepare(self, spec, plan, share=None):
         from rnnopt.devices.host.executable import HostExecutable
 
-        return HostExecutable(plan, self.workers, share=share)
+        return HostExecutable(plan, self.workers, share=share, cores=self.cores)

@@ -38,9 +38,10 @@ class HostExecutable:
     blas_threads : int, optional
         Threads of BLAS in each worker, if not as many as said above. A product
         may be rounded differently with another number of them.
-
     share : HostExecutable, optional
         Buffers that it has too, by name, are the same memory.
+    cores : int, optional
+        Cores to use, if not all that this process may.
 
     Raises
     ------
@@ -48,9 +49,10 @@ class HostExecutable:
         If `order` runs an operation before one that it depends on.
     """
 
-    def __init__(self, plan: Plan, workers: int | None = None, order=None, blas_threads: int | None = None, share=None):
+    def __init__(self, plan: Plan, workers: int | None = None, order=None, blas_threads: int | None = None, share=None,
+                 cores: int | None = None):
         self.plan = plan
-        cores = core_count() if _worth_sharing(plan) else 1
+        cores = (cores or core_count()) if _worth_sharing(plan) else 1
         self.workers = min(workers or cores, plan.streams)
         self.blas_threads = blas_threads or (1 if self.workers > 1 else cores)
         self._names = list(plan.buffers)
