@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 
 import numpy as np
@@ -109,6 +110,7 @@ def end_all_on_error():
     def end(kind, error, trace):
         traceback.print_exception(kind, error, trace)
         sys.stderr.flush()
+        time.sleep(0.5)     # mpiexec drops what it has not read of a rank's stderr by the time that the rank aborts
         MPI.COMM_WORLD.Abort(1)
 
     sys.excepthook = end
