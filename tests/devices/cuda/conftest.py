@@ -8,7 +8,7 @@ import fake_cuda
 import pytest
 
 from rnnopt.devices import DeviceUnavailable
-from rnnopt.devices.cuda import context, cublas, modules, nvcc
+from rnnopt.devices.cuda import context, cublas, modules, nvcc, standin
 from rnnopt.devices.host import compiler
 
 
@@ -31,6 +31,9 @@ def gpu(monkeypatch, forget):
         compiler.find_compiler()
     except DeviceUnavailable as error:
         pytest.skip(str(error))
+    # Not the stand-in's, which an environment without a GPU may have.
+    monkeypatch.setattr(standin, "load_driver", lambda: False)
+    monkeypatch.setattr(standin, "chosen", lambda: False)
     gpu = fake_cuda.Gpu()
     driver, bindings = fake_cuda.pycuda_driver(gpu), fake_cublas.nvmath_cublas(gpu)
     for package, name, module in [("pycuda", "driver", driver), ("nvmath.bindings", "cublas", bindings)]:

@@ -109,7 +109,7 @@ def test_auto_prefers_the_gpu_and_says_so(gpu):
 
 
 def test_the_description_names_card_driver_compiler_and_libraries(gpu):
-    assert resolve("cuda").describe() == {
+    assert resolve("cuda:streams").describe() == {
         "device": "cuda", "what": "fake", "compute_capability": "9.0", "memory": 2**30, "driver": "CUDA 13.0",
         "cublas": "13.0.2", "replay": "streams", "compiler": "nvcc of the tests", "flags": "-std=c++17 -lineinfo -cubin -arch=sm_90"}
 
